@@ -88,13 +88,12 @@ fn help() -> String {
     format!(
         "\
 Examples:
-  herdsman repair /var/lib/zookeeper                        what is wrong, and what would help
+  herdsman repair /var/lib/zookeeper                        diagnose, and list repairs
   herdsman repair /var/lib/zookeeper --accept-loss --dry-run
   herdsman repair /var/lib/zookeeper --accept-loss --yes
 
-In an ensemble whose other members are up, an empty version-2 directory and a start with
--Dzookeeper.db.autocreate=false is the better repair: the server then takes everything from them,
-and does not vote before.
+In an ensemble whose other members are up, it is better to start with an empty version-2 directory and
+-Dzookeeper.db.autocreate=false: the server then copies everything from them, and does not vote before that.
 
 {EXIT_CODES_OF_CHANGES}"
     )

@@ -1,46 +1,46 @@
-//! Reads ahead: what takes work before it can be used (checksums, decoding, digests) is done on another
-//! thread, while this one uses what was read before.
+//! Read-ahead: work that precedes the use of data (checksums, decoding, digests) is done on another
+//! thread, while the calling thread uses what was read before.
 //!
 //! In: a function that fills batches, and one that takes them. Out: what the first one returns. Batches
-//! arrive in the order in which they were handed on, all of them unless the taker wants no more, so the
+//! arrive in the order in which they were passed on, all of them unless the consumer stops, so the
 //! result does not depend on how the threads are scheduled. Both functions run in one call: when it
-//! returns, the thread is gone. So the store still owns no thread and has no life of its own.
+//! returns, the thread has ended. So the store still owns no thread.
 //!
-//! Memory is bounded: no more than two batches wait besides the one that is being filled and the one that
-//! is being taken, and they are used again. What is too
-//! small to be worth a thread is read on the calling one, by the same functions; all that the simulator
-//! reads is.
+//! Memory is bounded: at most two batches wait besides the one that is being filled and the one that
+//! is being consumed, and batches are reused. Files that are
+//! too small to be worth a thread are read on the calling one, by the same functions; so is everything that the
+//! simulator reads.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
-/// Batches that wait to be taken; besides them one is being filled and one is being taken.
+/// Batches that may wait; besides them one is being filled and one is being consumed.
 const WAITING_MAX: usize = 2;
-/// Files with less in them are read on the calling thread.
+/// Smaller files are read on the calling thread.
 const WORTH_A_THREAD_BYTES: u64 = 1 << 20;
 
-/// Where batches are filled.
+/// The thread on which batches are filled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FillThread {
-    /// On the calling thread, by turns with taking them.
+    /// The calling thread, in turns with consuming them.
     Here,
-    /// On another thread, ahead of the one that takes them.
+    /// Another thread, ahead of the one that consumes them.
     Thread,
 }
 
 impl FillThread {
-    /// The right one for files of so many bytes.
+    /// The thread to use for files of this many bytes.
     pub(crate) fn for_bytes(bytes: u64) -> Self {
         if bytes < WORTH_A_THREAD_BYTES { FillThread::Here } else { FillThread::Thread }
     }
 }
 
-/// Hands a batch on. Another one comes back, which may have been used and must be cleared, or `None`
-/// when no more are wanted.
+/// Passes a batch on. Returns another one, which may have been used and must be cleared, or `None`
+/// if no more are wanted.
 pub(crate) type PassBatch<'a, B> = dyn FnMut(B) -> Option<B> + 'a;
 
-/// Lets `fill` hand on batches and `take` take them, until `fill` returns or `take` breaks off.
+/// Runs `fill`, which passes on batches, and `take`, which consumes them, until `fill` returns or `take` stops.
 pub(crate) fn read_ahead<B: Default + Send, T: Send>(
     place: FillThread,
     fill: &mut (impl FnMut(&mut PassBatch<'_, B>) -> T + Send),
@@ -50,11 +50,11 @@ pub(crate) fn read_ahead<B: Default + Send, T: Send>(
         FillThread::Thread => fill_on_thread(fill, take),
         FillThread::Here => None,
     };
-    // A system that has no thread to give away takes longer, and that is all.
+    // Without a second thread it only takes longer.
     on_thread.unwrap_or_else(|| fill(&mut |batch| take(&batch).is_continue().then_some(batch)))
 }
 
-/// `None` if there is no thread to be had.
+/// `None` if no thread could be started.
 fn fill_on_thread<B: Default + Send, T: Send>(
     fill: &mut (impl FnMut(&mut PassBatch<'_, B>) -> T + Send),
     take: &mut impl FnMut(&B) -> ControlFlow<()>,
@@ -74,10 +74,10 @@ fn fill_on_thread<B: Default + Send, T: Send>(
             if take(&batch).is_break() {
                 break;
             }
-            // The filler may have handed on its last one.
+            // The filler may have passed on its last one.
             _ = taken.send(batch);
         }
-        // So that a filler that waits for room hears that there will be none.
+        // Wakes a filler that waits for room: there will be none.
         drop(to_take);
         Some(filler.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     })
@@ -87,7 +87,7 @@ fn fill_on_thread<B: Default + Send, T: Send>(
 mod tests {
     use super::*;
 
-    /// Numbers in batches of three, until nobody wants more; how many were handed on comes back.
+    /// Numbers in batches of three, until no more are wanted. Returns how many were passed on.
     fn count_to(last: u32) -> impl FnMut(&mut PassBatch<'_, Vec<u32>>) -> u32 + Send {
         move |hand_on| {
             let mut batch = Vec::new();

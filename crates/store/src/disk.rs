@@ -1,11 +1,11 @@
-//! The one trait written for simulation: all that the store asks of a disk.
+//! The disk interface, a trait so that it can be simulated.
 //!
 //! In: paths and bytes. Out: bytes and `io::Error`s. [`RealDisk`] does it with system calls,
 //! [`MemoryDisk`] in memory with crashes, torn writes and faults on command.
 //!
-//! What a caller may count on, and no more: after [`WriteFile::sync_data`] returned `Ok`, what was
+//! Guarantees, and no others: after [`WriteFile::sync_data`] returned `Ok`, what was
 //! written and the file's length survive a crash; after [`Disk::sync_dir`] returned `Ok`, so do the
-//! names in that directory. [`Disk::rename`] replaces its target in one piece. Everything not synced
+//! names in that directory. [`Disk::rename`] replaces its target atomically. Everything not synced
 //! may survive in whole, in part or not at all.
 
 mod memory;
@@ -20,37 +20,37 @@ pub use real::RealDisk;
 
 /// A disk.
 pub trait Disk: Send + Sync {
-    /// Makes a new, empty file; one of that name must not exist.
+    /// Creates a new, empty file; no file of that name may exist.
     fn create(&self, path: &Path) -> io::Result<Box<dyn WriteFile>>;
 
-    /// Opens a file that exists, to change it.
+    /// Opens an existing file for writing.
     fn open_write(&self, path: &Path) -> io::Result<Box<dyn WriteFile>>;
 
-    /// Opens a file that exists, to read it.
+    /// Opens an existing file for reading.
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn ReadFile>>;
 
-    /// The plain files in a directory, by name.
+    /// Lists the regular files in a directory, by name.
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>>;
 
-    /// Gives a file another name, replacing what had it.
+    /// Renames a file, replacing a file that has the new name.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes a directory and its parents where they are missing, durably.
+    /// Creates a directory and its missing parents, durably.
     fn create_dir(&self, dir: &Path) -> io::Result<()>;
 
     /// Makes the names in a directory durable.
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 
-    /// Makes the content of a file that exists durable. It need not be writable.
+    /// Makes the content of an existing file durable. It need not be writable.
     fn sync_file(&self, path: &Path) -> io::Result<()>;
 
     /// Bytes that an ordinary user can still write below a directory.
     fn free_bytes(&self, dir: &Path) -> io::Result<u64>;
 
-    /// Takes an exclusive lock on a file, making it if needed, and writes `note` into it. The lock
+    /// Takes an exclusive lock on a file, creating it if needed, and writes `note` into it. The lock
     /// ends with the returned value or with the process.
     fn lock(&self, path: &Path, note: &str) -> Result<Box<dyn DiskLock>, LockError>;
 
@@ -64,14 +64,14 @@ pub trait WriteFile: Send {
     /// Writes all of `bytes` at `offset`. After an error any part of them may be there.
     fn write_at(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()>;
 
-    /// Grows the file to `bytes`, reading as zeros, and reserves the room where the file system can.
+    /// Grows the file to `bytes`, reading as zeros, and reserves the space where the file system can.
     fn allocate(&mut self, bytes: u64) -> io::Result<()>;
 
     /// Cuts the file, or grows it with zeros.
     fn set_len(&mut self, bytes: u64) -> io::Result<()>;
 
     /// Makes content and length durable. After an error nothing is known about what was written
-    /// since the last success, and asking again proves nothing.
+    /// since the last success, and a second call proves nothing.
     fn sync_data(&mut self) -> io::Result<()>;
 
     /// The file's length.
@@ -90,16 +90,16 @@ pub trait ReadFile: Send {
 /// A lock, held until dropped.
 pub trait DiskLock: Send + Sync {}
 
-/// Why a lock was not given.
+/// Why a lock was not acquired.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Somebody has it.
+    /// Another process has it.
     #[error("held by {note:?}")]
     Held {
-        /// What the holder wrote into the file.
+        /// What the owner wrote into the file.
         note: String,
     },
-    /// The file could not be made, locked or written.
+    /// The file could not be created, locked or written.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
@@ -107,30 +107,30 @@ pub enum LockError {
 /// A file in a directory.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DirEntry {
-    /// Its name; one that is not UTF-8 is none of ours and left out.
+    /// Its name. Names that are not UTF-8 are not ours and left out.
     pub name: String,
     /// Its length.
     pub bytes: u64,
 }
 
-/// The disk has no room for what was asked: worth another try when somebody has made some.
+/// Whether the disk is full: a retry may succeed once there is room.
 #[must_use]
 pub fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// The system had no file descriptor or no memory left to open a file. Only opening fails with this, so
-/// nothing was written or synced, and another try is worth it when descriptors have come free.
+/// The system had no file descriptor or no memory left to open a file. Only opening fails like this, so
+/// nothing was written or synced, and a retry may succeed once descriptors are free.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct OutOfDescriptors(io::Error);
 
-/// Marks an error as [`OutOfDescriptors`], so that a sync that fails for want of memory is not taken for it.
+/// Marks an error as [`OutOfDescriptors`], to tell it from a sync that failed for lack of memory.
 fn out_of_descriptors(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), OutOfDescriptors(error))
 }
 
-/// The error, or one that caused it, says that a file could not be opened because the process or the system
+/// Whether the error, or one of its causes, says that a file could not be opened because the process or the system
 /// has no file descriptor or no memory left.
 #[must_use]
 pub fn is_out_of_descriptors(error: &(dyn Error + 'static)) -> bool {
@@ -140,24 +140,24 @@ pub fn is_out_of_descriptors(error: &(dyn Error + 'static)) -> bool {
         .any(|error| error.downcast_ref().is_some_and(is_marked))
 }
 
-/// The disk failed, and where.
+/// An I/O error with its path.
 #[derive(Debug)]
 pub(crate) struct IoErrorAt {
     pub(crate) path: PathBuf,
     pub(crate) source: io::Error,
 }
 
-/// Says where the disk failed.
+/// Adds the path to an I/O error.
 pub(crate) fn io_at(path: &Path) -> impl FnOnce(io::Error) -> IoErrorAt + use<> {
     let path = path.to_owned();
     move |source| IoErrorAt { path, source }
 }
 
-/// Reads a whole small file.
+/// Reads a small file.
 pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = disk.open_read(path)?;
     let mut content = Vec::new();
-    // The length that a file reports may not be what it has.
+    // The reported length may be wrong.
     io::Read::read_to_end(&mut io::Read::take(Stream::new(file, 0), bytes_max + 1), &mut content)?;
     if content.len() as u64 > bytes_max {
         return Err(io::Error::new(
@@ -168,7 +168,7 @@ pub(crate) fn read_whole(disk: &dyn Disk, path: &Path, bytes_max: u64) -> io::Re
     Ok(content)
 }
 
-/// Replaces a small file in one piece: a temporary file, synced, renamed, and the directory synced.
+/// Replaces a small file atomically: a temporary file, synced, renamed, and the directory synced.
 pub(crate) fn replace_whole(
     disk: &dyn Disk,
     dir: &Path,
@@ -185,7 +185,7 @@ pub(crate) fn replace_whole(
     disk.sync_dir(dir)
 }
 
-/// Removes a file that may be there.
+/// Removes a file if it exists.
 pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     match disk.remove(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -193,7 +193,7 @@ pub(crate) fn remove_if_there(disk: &dyn Disk, path: &Path) -> io::Result<()> {
     }
 }
 
-/// A [`ReadFile`] read from front to back.
+/// A sequential reader over a [`ReadFile`].
 pub(crate) struct Stream {
     file: Box<dyn ReadFile>,
     offset: u64,
@@ -213,7 +213,7 @@ impl io::Read for Stream {
     }
 }
 
-/// Where a server keeps its files: the `version-2` directories of `dataDir` and `dataLogDir`.
+/// The directories of a server's files: the `version-2` directories of `dataDir` and `dataLogDir`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dirs {
     /// Snapshots and epoch files.
@@ -229,14 +229,14 @@ impl Dirs {
         Dirs { data: data_dir.join("version-2"), log: data_log_dir.join("version-2") }
     }
 
-    /// Makes both where they are missing.
+    /// Creates both where they are missing.
     pub fn create(&self, disk: &dyn Disk) -> io::Result<()> {
         disk.create_dir(&self.data)?;
         disk.create_dir(&self.log)
     }
 }
 
-/// Bytes of the files in a directory, for the four-letter word `dirs`. A directory that is not there
+/// Bytes of the files in a directory, for the four-letter word `dirs`. A directory that does not exist
 /// has none.
 pub fn dir_bytes(disk: &dyn Disk, dir: &Path) -> io::Result<u64> {
     match disk.list(dir) {

@@ -1,6 +1,6 @@
 //! The two epoch files: decimal text without a newline, in the directory of the snapshots.
 //!
-//! `acceptedEpoch` is the newest epoch that we promised to a would-be leader, `currentEpoch` the one
+//! `acceptedEpoch` is the newest epoch that we promised to a prospective leader, `currentEpoch` the one
 //! whose leader we have followed to the end of its synchronization. Both must be durable before the
 //! ack that depends on them leaves, and on disk before in memory (ZOOKEEPER-2307). A fresh directory
 //! gives 0 and 0.
@@ -9,16 +9,16 @@
 //! `currentEpoch`; then the ack of NEWLEADER (ZOOKEEPER-4643). So after a crash
 //! - `acceptedEpoch` ≥ `currentEpoch`, always;
 //! - the log may be of a newer epoch than `currentEpoch`, up to `acceptedEpoch`. That is no contradiction:
-//!   a txn or a tree of an epoch is taken from its leader only, on top of all that the epoch started from,
-//!   so its being there says what `currentEpoch` was about to say. It is written now;
-//! - a missing file has been lost, unless this server has never been in an epoch: it is made anew, and voting is
+//!   a txn or a tree of an epoch comes from its leader only, on top of everything that the epoch started from,
+//!   so its presence shows what `currentEpoch` was about to become. It is written now;
+//! - a missing file has been lost, unless this server has never been in an epoch: it is created again, and voting is
 //!   suspended ([`crate::voting`]), since a promise may be forgotten;
-//! - anything else means that the files are not of one time, and a server that has forgotten what it
+//! - anything else means that the files are from different times, and a server that has forgotten what it
 //!   promised could elect a second leader. It is refused.
 //!
 //! Apache: `QuorumPeer.readLongFromFile`, `loadDataBase`. It refuses the second case, unless
 //! `currentEpoch.tmp` was left behind by the very crash; we take that file for the epoch too, so the
-//! temporary names are Apache's. A temporary file that was not written to its end is none.
+//! temporary names are Apache's. A temporary file that was not written completely is ignored.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ use herdsman_proto::{EPOCH_MAX, Zxid};
 use crate::disk::{Dirs, Disk, read_whole, replace_whole};
 use crate::voting::{self, VotingError};
 
-/// No number is longer, not even with white space around it.
+/// Limit for a number with white space around it.
 const FILE_BYTES_MAX: u64 = 64;
 
 /// One of the two files.
@@ -61,13 +61,13 @@ impl EpochFile {
 /// The epochs that a server remembers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Epochs {
-    /// Followed.
+    /// The epoch that was followed last.
     pub current: u32,
-    /// Promised.
+    /// The epoch that was promised last.
     pub accepted: u32,
 }
 
-/// Why the epochs are not known.
+/// An error of the epoch files.
 #[derive(Debug, thiserror::Error)]
 pub enum EpochError {
     /// The disk failed.
@@ -75,18 +75,18 @@ pub enum EpochError {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file holds no epoch.
+    /// The file does not hold an epoch.
     #[error(
-        "{path} holds {content:?}, which is not an epoch. Restore it from a backup; if all other servers of the ensemble are up, an empty data directory is safe too: this one then takes everything from them",
+        "{path} holds {content:?}, which is not an epoch. Restore it from a backup; if all other servers of the ensemble are up, an empty data directory is safe too: this one then copies everything from them",
         path = path.display()
     )]
     Unreadable {
         /// Which file.
         path: PathBuf,
-        /// What it holds.
+        /// Its content.
         content: String,
     },
     /// An epoch that was promised or followed is never taken back.
@@ -94,35 +94,35 @@ pub enum EpochError {
     Backwards {
         /// Which file.
         path: PathBuf,
-        /// What it says.
+        /// The epoch in it.
         on_disk: u32,
-        /// What was to be written.
+        /// The epoch to be written.
         epoch: u32,
     },
     /// The log is ahead of the epoch.
     #[error(
-        "{path} says epoch {current}, but the last txn is {last_zxid} of epoch {epoch}, which this server has never promised to follow. The epoch files are older than the log: restore both from the same backup as the log, or, in an ensemble that has a leader, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server then takes everything from the leader",
+        "{path} says epoch {current}, but the last txn is {last_zxid} of epoch {epoch}, which this server has never promised to follow. The epoch files are older than the log: restore both from the same backup as the log, or, in an ensemble that has a leader, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server then copies everything from the leader",
         path = path.display(), epoch = last_zxid.epoch()
     )]
     BehindLog {
         /// Which file.
         path: PathBuf,
-        /// What it says.
+        /// The epoch in it.
         current: u32,
-        /// What the log says.
+        /// The epoch of the log.
         last_zxid: Zxid,
     },
     /// A server follows only what it has promised to follow.
     #[error(
-        "{path} says {accepted}, less than currentEpoch, which says {current}: one of the two comes from another time. Restore both from one backup, or, in an ensemble that has a leader, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server then takes everything from the leader",
+        "{path} says {accepted}, less than currentEpoch, which says {current}: one of the two is from another time. Restore both from one backup, or, in an ensemble that has a leader, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server then copies everything from the leader",
         path = path.display()
     )]
     AcceptedBehindCurrent {
         /// The file `acceptedEpoch`.
         path: PathBuf,
-        /// What it says.
+        /// The epoch in it.
         accepted: u32,
-        /// What the other one says.
+        /// The epoch in `currentEpoch`.
         current: u32,
     },
 }
@@ -133,7 +133,7 @@ impl From<VotingError> for EpochError {
     }
 }
 
-/// Reads one of the files; `None` if there is none.
+/// Reads one of the files; `None` if it does not exist.
 pub fn read_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Option<u32>, EpochError> {
     read_number(disk, &dir.join(file.name()))
 }
@@ -141,7 +141,7 @@ pub fn read_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Option
 /// Replaces one of the files, durably.
 ///
 /// # Errors
-/// The disk fails, or the file says a later epoch: it only ever rises.
+/// The disk fails, or the file has a later epoch: it only ever rises.
 pub fn write_epoch(
     disk: &dyn Disk,
     dir: &Path,
@@ -157,7 +157,7 @@ pub fn write_epoch(
 }
 
 /// Reads both files when a server of an ensemble starts; `last_zxid` is the recovered tree's. A missing
-/// file is made anew; if this server has been in an epoch, it has then forgotten what it promised and must not vote.
+/// file is created again; if this server has been in an epoch, it has forgotten what it promised and must not vote.
 pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<Epochs, EpochError> {
     let dir = &dirs.data;
     let found_current = read_epoch(disk, dir, EpochFile::Current)?;
@@ -192,7 +192,7 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
     Ok(Epochs { current, accepted })
 }
 
-/// The epoch that was followed last, as far as the files and the log say the same.
+/// The epoch that was followed last, if the files and the log agree.
 fn current_epoch(
     disk: &dyn Disk,
     dir: &Path,
@@ -218,7 +218,7 @@ fn current_epoch(
     })
 }
 
-/// What `currentEpoch` was about to become when a crash came.
+/// The value that `currentEpoch` was about to get before a crash.
 fn read_temporary(disk: &dyn Disk, dir: &Path) -> Result<Option<u32>, EpochError> {
     match read_number(disk, &dir.join(EpochFile::Current.temporary_name())) {
         Err(EpochError::Unreadable { .. }) => Ok(None),
@@ -236,7 +236,7 @@ fn read_number(disk: &dyn Disk, path: &Path) -> Result<Option<u32>, EpochError> 
     };
     let text = String::from_utf8_lossy(&content);
     match text.trim().parse() {
-        // Behind it no zxid could follow.
+        // No zxid could follow it.
         Ok(epoch) if epoch < EPOCH_MAX => Ok(Some(epoch)),
         _ => Err(EpochError::Unreadable { path: path.to_owned(), content: text.into_owned() }),
     }
@@ -251,8 +251,8 @@ mod tests {
     const DIR: &str = "/data/version-2";
     const LAST: Zxid = Zxid(3 << 32 | 7);
 
-    /// What recovery says to these files, and what `currentEpoch` holds afterwards. Who has lost a file does not
-    /// vote.
+    /// Checks what recovery makes of these files, and the content of `currentEpoch` afterwards. A server that has lost
+    /// a file does not vote.
     fn check(files: &[(&str, &str)], expected: Result<(u32, u32), &str>) {
         let (disk, dirs) = (disk(), dirs());
         let dir = &dirs.data;
@@ -311,7 +311,7 @@ mod tests {
     /// The leader's txns are durable and the epoch is not yet: the crash that comes between the two
     /// must not keep a server from starting.
     #[test]
-    fn a_crash_between_log_and_epoch_is_made_good() {
+    fn a_crash_between_log_and_epoch_is_repaired() {
         check(&[("currentEpoch", "2"), ("acceptedEpoch", "3")], Ok((3, 3)));
         check(&[("currentEpoch", "1"), ("acceptedEpoch", "5")], Ok((3, 5)));
         check(

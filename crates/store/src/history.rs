@@ -1,23 +1,23 @@
 //! The end of the log, txn by txn: what a leader can send to a learner that is a little behind.
 //!
 //! In: the two directories, after [`fn@crate::recover`] or [`crate::truncate_and_reload`], and the zxid of
-//! the tree that they gave. Out: the last txns as they stand in the log, and the zxid before the first of
-//! them. A learner that has exactly one of these zxids, and no other, can be given the rest.
+//! the tree that they returned. Out: the last txns as they are in the log, and the zxid before the first of
+//! them. A learner whose last zxid is one of these can be sent the rest.
 //!
 //! Invariant: each txn is the very next one after the one before, in this server's own history. The
-//! window ends at anything that cannot be shown to be so, because a learner that is sent a DIFF with a
-//! hole has lost txns for good (ZOOKEEPER-2418, -4352, -2846):
+//! window ends at anything that cannot be proven to be so, because a learner that is sent a DIFF with a
+//! gap has lost txns for good (ZOOKEEPER-2418, -4352, -2846):
 //! - zxids that do not follow each other;
 //! - damage, and files that cannot be read: what they held is not offered;
-//! - in front of a new epoch, where zxids prove nothing: the name of any snapshot or log file that the log does
-//!   not go through. Such a snapshot came from a leader, and what the log holds before it may have been cut
-//!   there. Our own [`crate::install`] leaves nothing of that kind, other programs do;
-//! - a first txn of an epoch with nothing before it: it is not handed out, but is where the window starts.
+//! - before a new epoch, where zxids prove nothing: the name of any snapshot or log file that the log does
+//!   not contain. Such a snapshot came from a leader, and what the log holds before it may have been cut
+//!   there. Our own [`crate::install`] leaves no such files, other programs do;
+//! - a first txn of an epoch with nothing before it: it is not offered, but the window starts there.
 //!
 //! A snapshot may cover what is damaged or unreadable here, so none of it keeps a server from starting.
 //!
-//! Limits: a number of txns and of bytes, and nothing before a digest that fits; older txns are left out. The
-//! whole of the last files is read to find them, once, and not decoded.
+//! Limits: a number of txns and of bytes, and nothing before a matching digest; older txns are left out. The
+//! last files are read completely to find them, once, and not decoded.
 //!
 //! Apache: `ZKDatabase.loadDataBase` fills its committed log with what is replayed over the snapshot, 500
 //! txns, and `TxnLogProposalIterator` reads older ones from disk without looking for holes.
@@ -36,23 +36,23 @@ use crate::log::walk::follows_through;
 use crate::names::{list_logs, list_snapshots};
 use crate::recover::RecoverError;
 
-/// How much is kept. With a 0 in either, nothing is, and nothing is read.
+/// Limits of what is kept. If either is 0, nothing is kept or read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryLimits {
     /// Txns.
     pub txns_max: usize,
     /// Bytes of their payloads.
     pub bytes_max: usize,
-    /// Txns up to this one are left out: a digest before it did not fit, so some may be missing.
+    /// Txns up to this one are left out: a digest before it did not match, so some may be missing.
     pub after: Zxid,
 }
 
 /// The last txns of a log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TxnHistory {
-    /// The zxid before the first of them; that of the tree when there are none.
+    /// The zxid before the first of them; that of the tree if there are none.
     pub base: Zxid,
-    /// Zxid and payload, as it stands in the log and in a PROPOSAL; oldest first.
+    /// Zxid and payload, as in the log and in a PROPOSAL; oldest first.
     pub txns: Vec<(Zxid, Bytes)>,
 }
 
@@ -96,11 +96,11 @@ pub fn read_history(
     Ok(history)
 }
 
-/// Which txns are wanted, and what is known about them.
+/// The requested txns, and what is known about them.
 struct WantedTxns {
     /// The last one.
     last: Zxid,
-    /// Txns that have been: snapshots and log files are named by them.
+    /// Txns that are known to have existed: snapshots and log files are named by them.
     known: Vec<Zxid>,
 }
 
@@ -110,16 +110,16 @@ impl WantedTxns {
     }
 }
 
-/// Txns without a hole, at the end of a file or of the log.
+/// Txns without gaps, at the end of a file or of the log.
 struct Window {
     txns: VecDeque<(Zxid, Bytes)>,
     bytes: usize,
     limits: HistoryLimits,
     /// The txn before the first one, if it was seen.
     before: Option<Zxid>,
-    /// Nothing older may be put in front.
+    /// Nothing older may be prepended.
     closed: bool,
-    /// There is damage behind the last one, which may have been txns.
+    /// There is damage after the last one, which may have been txns.
     damaged_end: bool,
 }
 
@@ -147,7 +147,7 @@ impl Window {
         self.txns.back().map(|(zxid, _)| *zxid).or(self.before)
     }
 
-    /// Adds the next txn; the oldest ones go when there is no room.
+    /// Adds the next txn; drops the oldest ones if there is no room.
     fn push(&mut self, zxid: Zxid, payload: &[u8]) {
         self.bytes += payload.len();
         self.txns.push_back((zxid, Bytes::copy_from_slice(payload)));
@@ -159,15 +159,15 @@ impl Window {
         }
     }
 
-    /// There is a hole: what was gathered is not the end of anything.
+    /// Drops everything that was gathered, because a gap follows it.
     fn start_over(&mut self) {
         *self = Window { closed: true, ..Window::new(self.limits) };
     }
 
-    /// Puts an older file's txns in front. False when nothing older can follow.
+    /// Prepends an older file's txns. Returns false if nothing older can be prepended.
     fn prepend(&mut self, piece: Window, wanted: &WantedTxns) -> bool {
         let Some(end) = piece.last() else {
-            // A file without txns says nothing.
+            // A file without txns proves nothing.
             return !piece.closed && !piece.damaged_end;
         };
         let joined = match self.txns.front() {
@@ -204,7 +204,7 @@ impl Window {
     }
 }
 
-/// The last txns of a file that are not after the wanted one. Behind damage the window starts anew.
+/// Reads the last txns of a file up to the requested one. The window starts again after damage.
 fn read_piece(
     disk: &dyn Disk,
     path: &Path,

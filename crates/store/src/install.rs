@@ -1,20 +1,20 @@
-//! Puts a tree that came from a leader in the place of everything on disk.
+//! Replaces everything on disk by a tree from a leader.
 //!
-//! In: a tree that stands still and shows no effect of a txn after its last one. Out: a snapshot of it,
+//! In: a tree that no longer changes and shows no effect of a txn after its last one. Out: a snapshot of it,
 //! durable, and nothing else: no older snapshot, no log. Apache: `Learner.syncWithLeader` with
 //! `ZooKeeperServer.takeSnapshot`, which leaves the old files where they are.
 //!
-//! # Why everything else must go
-//! Once the tree is installed, the leader's history is this server's history, and the old files tell
-//! another one, or the same one with a part missing:
+//! # Why everything else must be removed
+//! Once the tree is installed, the leader's history is this server's history, and the old files hold
+//! another history, or the same one with a part missing:
 //! - Txns in the old log after the installed zxid were never agreed on. Recovery would replay them over
 //!   the new snapshot.
 //! - A snapshot with a later name, or with effects of later txns, belongs to that same lost history.
 //!   Recovery would prefer it.
 //! - An older snapshot with the older log stops before the installed zxid. If the installed snapshot were
-//!   found damaged one day, recovery would fall back to the older one; and when the new log starts with
-//!   a new epoch, its first txn has counter 1 and follows *any* txn of an older epoch, so the hole would
-//!   not be seen (ZOOKEEPER-2846). Likewise a leader must not offer txns from before the hole.
+//!   found damaged later, recovery would fall back to the older one; and when the new log starts with
+//!   a new epoch, its first txn has counter 1 and follows *any* txn of an older epoch, so the gap would
+//!   not be detected (ZOOKEEPER-2846). Likewise a leader must not offer txns from before the gap.
 //!
 //! # Steps, and a crash between any two of them
 //! 1. The snapshot is written as `tmp.snapshot.<zxid>` and synced, and so is [`crate::names::GUARD`], which keeps
@@ -28,24 +28,24 @@
 //! 4. It is renamed to `snapshot.<zxid>`, the directory is synced, and the guard is removed. *Crash:* it has the one
 //!    name or the other, alone in its directory: the new state both times.
 //!
-//! So there are two states and no third. Cutting the old log and its snapshots first and renaming last
-//! would do with one name less, but it gives up the old state before there is a new one whenever the old
+//! So there are two states and no third. To cut the old log and its snapshots first and rename last
+//! would need one name less, but it gives up the old state before there is a new one whenever the old
 //! snapshots are all later than the new one; such a server would refuse to start.
 //!
-//! The order inside step 3 is for a program that does not know step 2's name: while anything is left, it
-//! is the newest snapshot with a prefix of the log.
+//! The order inside step 3 is for a program that does not know step 2's name: while any old files are left, they
+//! are the newest snapshot with a prefix of the log.
 //!
-//! [`crate::replace`] goes the same way with a snapshot that an operator restores, and adds two things, which step 3
-//! and step 4 see to: epoch files that take effect with the snapshot, and voting that is no longer suspended.
+//! [`crate::replace`] does the same with a snapshot that an operator restores, and adds two things, which steps 3
+//! and 4 do: epoch files that take effect with the snapshot, and voting that is no longer suspended.
 //!
-//! # What the caller must see to
+//! # Duties of the caller
 //! - The old [`crate::LogWriter`] is dropped before, without a flush; a new one is made after, from the
-//!   tree's zxid. Its files are gone, so whatever the old one still wrote would go to nowhere.
-//! - No [`crate::SnapshotWriter`] is at work and nobody purges. (One that was forgotten cannot do harm
-//!   under its own name: its temporary file is removed, so giving it its name fails.)
-//! - The old tree in memory is replaced only after `Ok`, and what was in flight over it is dropped: memory
+//!   tree's zxid. The files of the old one are removed, so anything that it wrote would be lost.
+//! - No [`crate::SnapshotWriter`] is open and no purge runs. (A forgotten writer cannot do harm
+//!   under its own name: its temporary file is removed, so the rename fails.)
+//! - The old tree in memory is replaced only after `Ok`, and the txns in flight over it are dropped: memory
 //!   is never ahead of the disk.
-//! - [`InstallError::Fuzzy`] and [`InstallError::Write`]: nothing has changed, the old state goes on.
+//! - [`InstallError::Fuzzy`] and [`InstallError::Write`]: nothing has changed, the old state stays in use.
 //!   [`InstallError::Io`]: it may or may not have been decided. Nothing may be appended, acked or served
 //!   until this function, [`crate::truncate_and_reload`] or [`fn@crate::recover`] has succeeded, in this
 //!   process or after a restart: each of them finishes what was decided.
@@ -64,13 +64,13 @@ use crate::replace::{check_guard, remove_guard, remove_others, take_epochs, writ
 use crate::snapshot::writer::{SnapshotFile, SnapshotWriteError, write_nodes};
 use crate::snapshot::{LastZxid, Trailer};
 
-/// Why a tree was not installed.
+/// An error of installing a tree.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
-    /// The tree is between two times: txns that the leader sent behind it are missing. Nothing was
+    /// The tree is not of one point in time: txns that the leader sent after it are missing. Nothing was
     /// changed.
     #[error(
-        "the tree is as of txn {last}, but shows effects of txns up to {newest_effect}, which did not come"
+        "the tree is as of txn {last}, but shows effects of txns up to {newest_effect}, which were not received"
     )]
     Fuzzy {
         /// As of which txn.
@@ -81,13 +81,13 @@ pub enum InstallError {
     /// The snapshot could not be written. Nothing was changed.
     #[error(transparent)]
     Write(#[from] SnapshotWriteError),
-    /// The disk failed when the old files were to make way. What is decided is finished by the next
+    /// The disk failed while the old files were being removed. What is decided is finished by the next
     /// recovery; until then nothing may be written.
     #[error("cannot put the new snapshot in place at {path}: {source}", path = path.display())]
     Io {
         /// Which file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -99,14 +99,14 @@ impl From<IoErrorAt> for InstallError {
 }
 
 impl InstallError {
-    /// There was no room, and nothing was changed.
+    /// Whether the disk was full. Then nothing was changed.
     #[must_use]
     pub fn is_full(&self) -> bool {
         matches!(self, InstallError::Write(error) if error.is_full())
     }
 }
 
-/// Makes `tree` the only thing on disk. See the module for what the caller must see to.
+/// Makes `tree` the only state on disk. See the module for the duties of the caller.
 pub fn install_snapshot(
     disk: &Arc<dyn Disk>,
     dirs: &Dirs,
@@ -125,10 +125,10 @@ pub fn install_snapshot(
             let _ = disk.remove(&temporary);
             return Err(SnapshotWriteError { path, source }.into());
         }
-        // The old logs make way for the tree, which is how there will be room again.
+        // The old logs are removed, which makes room again.
         tracing::warn!(
             path = %path.display(),
-            "the disk of the txn log is full, so a new tree takes the place of the old files without a file that would \
+            "the disk of the txn log is full, so a new tree replaces the old files without a file that would \
              keep Apache ZooKeeper from starting meanwhile; if this server stops now, start Herdsman before Apache"
         );
     }
@@ -138,7 +138,7 @@ pub fn install_snapshot(
     Ok(SnapshotFile { name, path, bytes })
 }
 
-/// Writes the snapshot under its temporary name, durably. Its length comes back.
+/// Writes the snapshot under its temporary name, durably. Returns its length.
 pub(crate) fn write_unnamed(
     disk: &Arc<dyn Disk>,
     dirs: &Dirs,
@@ -157,7 +157,7 @@ pub(crate) fn write_unnamed(
     Ok(writer.seal_unnamed(&Trailer::of(tree, last_zxid), &mut |_| {})?)
 }
 
-/// The snapshot that is to take the place of everything else, if that was decided and not finished.
+/// The snapshot that is to replace everything else, if that was decided and not finished.
 pub(crate) fn find_installing(
     disk: &dyn Disk,
     dir: &Path,
@@ -172,7 +172,7 @@ pub(crate) fn find_installing(
     }
 }
 
-/// Every snapshot that was to take the place of everything else.
+/// Every snapshot that was to replace everything else.
 pub(crate) fn list_installing(disk: &dyn Disk, dir: &Path) -> Result<Vec<SnapshotName>, IoErrorAt> {
     let entries = disk.list(dir).map_err(io_at(dir))?;
     let parse = |name: &str| SnapshotName::parse(name.strip_prefix(INSTALLING)?);
@@ -188,14 +188,14 @@ pub(crate) fn finish_installing(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoEr
     }
 }
 
-/// Removes everything else, then gives the installed snapshot its name. Can be done any number of times.
+/// Removes everything else, then renames the installed snapshot to its final name. Can be repeated.
 pub(crate) fn clear_and_name(
     disk: &dyn Disk,
     dirs: &Dirs,
     name: SnapshotName,
 ) -> Result<PathBuf, IoErrorAt> {
     check_guard(disk, dirs)?;
-    // Nothing may go before the decision is durable.
+    // Nothing may be removed before the decision is durable.
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))?;
     for log in list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?.iter().rev() {
         let path = log.path(&dirs.log);
@@ -220,7 +220,7 @@ pub(crate) fn clear_and_name(
             "cannot remove the file that keeps Apache ZooKeeper from starting; the next start of Herdsman tries again"
         );
     }
-    tracing::info!(path = %path.display(), "a new tree has taken the place of what was here");
+    tracing::info!(path = %path.display(), "a new tree has replaced the previous state");
     Ok(path)
 }
 

@@ -228,7 +228,7 @@ fn a_damaged_tree_in_the_making_is_refused_and_nothing_is_removed() {
     let unchanged = files(&disk);
     let error = recover(&disk, &dirs(), &RecoverOptions::default(), &mut |_| {}).unwrap_err();
     assert!(matches!(error, RecoverError::InstallingDamaged(_)));
-    assert!(error.to_string().contains("takes everything from them"), "{error}");
+    assert!(error.to_string().contains("copies everything from them"), "{error}");
     assert_eq!(files(&disk), unchanged);
 }
 

@@ -1,22 +1,22 @@
-//! Memory that survives a crash: txn log, snapshots, epoch files, recovery and purge, in the formats of
+//! Durable storage: txn log, snapshots, epoch files, recovery and purge, in the formats of
 //! Apache ZooKeeper.
 //!
-//! In: encoded txns and the tree's znodes. Out: "this is durable", and after a restart the tree as it
+//! In: encoded txns and the tree's znodes. Out: confirmations of durability, and after a restart the tree as it
 //! was. Everything goes through [`disk::Disk`]; the store owns no thread (a call that reads much may use one
-//! until it returns) and reads no clock, so the simulator runs the very code that the server runs.
+//! until it returns) and reads no clock, so the simulator runs the same code as the server.
 //!
-//! The promises, each with its argument where it is kept:
+//! Guarantees, each with its argument in the named module:
 //! - What [`LogWriter::flush`] has reported is there after any crash ([`log::writer`]).
-//! - A torn tail is cut; damage is never cut silently ([`log::ending`]), nor is a hole stepped over
+//! - A torn tail is cut; damage is never cut silently ([`log::ending`]), and a gap is never skipped
 //!   ([`log::walk`]).
-//! - A snapshot has its name only when it is whole and durable ([`snapshot::writer`]).
-//! - Recovery gives the whole state, with the digest that it had, or refuses, saying where and what to do
+//! - A snapshot has its final name only when it is complete and durable ([`snapshot::writer`]).
+//! - Recovery returns the whole state, with its digest, or an error that says where the problem is and what to do
 //!   ([`mod@recover`]).
-//! - A member of an ensemble takes back what was not agreed on ([`reload`]), or takes another's tree
+//! - A member of an ensemble truncates what was not agreed on ([`reload`]), or installs a leader's tree
 //!   ([`install`]), and a crash leaves the state before or the state after.
 //! - A member of an ensemble that has lost something does not vote until a leader has brought it up to date
 //!   ([`voting`]).
-//! - What a leader offers a learner from its log has no hole ([`history`], [`log::range`]).
+//! - What a leader sends a learner from its log has no gaps ([`history`], [`log::range`]).
 //!
 //! The formats are drawn in docs/formats.md.
 

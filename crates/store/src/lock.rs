@@ -1,4 +1,4 @@
-//! One server per data directory: two would write one log.
+//! Locks data directories: two servers in one would write to the same log.
 //!
 //! The lock is the operating system's, on `herdsman.lock` in `dataDir` (not in `version-2`, which other
 //! programs list), so it ends with the process whatever happens to it. The file itself stays; it holds
@@ -12,7 +12,7 @@ use crate::disk::{Dirs, Disk, DiskLock, LockError};
 /// The lock file's name, in `dataDir` and in `dataLogDir`.
 pub const FILE_NAME: &str = "herdsman.lock";
 
-/// Why a data directory was not locked.
+/// An error of locking a data directory.
 #[derive(Debug, thiserror::Error)]
 pub enum DirLockError {
     /// Another process has it.
@@ -25,10 +25,10 @@ pub enum DirLockError {
         dir: PathBuf,
         /// The lock file.
         path: PathBuf,
-        /// What its owner wrote into it.
+        /// What its owner wrote to it.
         owner: String,
     },
-    /// Another process has it under another name.
+    /// Another process has it by another path.
     #[error(
         "{data} or {log} is in use by another server or tool, which reaches it by another path. Stop it first, or use other directories",
         data = dirs.data.display(), log = dirs.log.display()
@@ -37,12 +37,12 @@ pub enum DirLockError {
         /// The directories.
         dirs: Dirs,
     },
-    /// The lock file could not be made or locked.
+    /// The lock file could not be created or locked.
     #[error("cannot lock {path}: {source}", path = path.display())]
     Io {
         /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
 }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_second_server_is_told_who_has_the_directory() {
+    fn a_second_server_gets_an_error_that_names_the_owner() {
         let dir = tempfile::tempdir().unwrap();
         let held = lock(dir.path(), dir.path(), 4711).unwrap();
         let error = lock(dir.path(), dir.path(), 4712).err().unwrap();

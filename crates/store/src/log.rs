@@ -1,4 +1,4 @@
-//! The txn log: every change, in order, durable before anybody is told about it.
+//! The txn log: every change, in order, durable before it is acknowledged.
 //!
 //! A file is a 16-byte header, records, and zeros up to the preallocated size:
 //! ```text
@@ -25,7 +25,7 @@ pub mod writer;
 pub const HEADER: [u8; 16] = *b"ZKLG\x00\x00\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00";
 /// Bytes of a log file's header.
 pub const HEADER_BYTES: u64 = HEADER.len() as u64;
-/// What of the header must be right; Apache never looks at the dbid behind it.
+/// The checked part of the header; Apache never reads the dbid after it.
 const HEADER_CHECKED_BYTES: usize = 8;
 /// Bytes before a record's payload: checksum and length.
 pub const RECORD_HEAD_BYTES: usize = 12;
@@ -36,7 +36,7 @@ pub const RECORD_EXTRA_BYTES: usize = RECORD_HEAD_BYTES + 1;
 /// Bytes of the shortest payload, a txn header.
 pub const PAYLOAD_BYTES_MIN: usize = 32;
 
-/// A payload's checksum as it stands in the file.
+/// The checksum of a payload, as stored in the file.
 #[must_use]
 pub fn checksum(payload: &[u8]) -> i64 {
     i64::from(simd_adler32::adler32(&payload))
@@ -50,7 +50,7 @@ pub fn encode_record(payload: &[u8], out: &mut Vec<u8>) {
     out.put_byte(RECORD_END);
 }
 
-/// The checksum and the length in a record's head, whatever they are.
+/// Reads the checksum and the length in a record's head without checking them.
 fn parse_head(head: &[u8]) -> (u64, i32) {
     let mut crc = [0; 8];
     crc.copy_from_slice(&head[..8]);

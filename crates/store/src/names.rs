@@ -2,7 +2,7 @@
 //! the zxid is lower-case hex without padding.
 //!
 //! Apache: `Util.getZxidFromName`, which also takes `log.5.bak` for a log. We do not: a copy that an
-//! operator put aside is not data. What we put aside ourselves starts with another word
+//! operator made is not data. Files that we keep ourselves start with another word
 //! ([`TEMPORARY`], [`INSTALLING`], [`DAMAGED`]), so that Apache does not take it for data either.
 
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ use herdsman_proto::Zxid;
 
 use crate::disk::{DirEntry, Disk};
 
-/// Starts the name of a file that is not complete yet.
+/// The prefix of a file that is not complete yet.
 pub const TEMPORARY: &str = "tmp.";
-/// Starts the names of a snapshot that takes the place of everything else, and of the epoch files that go with it; see
+/// The prefix of a snapshot that replaces everything else, and of the epoch files that belong to it; see
 /// [`crate::install`].
 pub const INSTALLING: &str = "install.";
 /// Not a log: while this file is in the directory of the logs, Apache refuses to start; see [`crate::replace`]. The
-/// name is that of the latest log that can be, so Apache reads it whatever else there is.
+/// name is that of the latest possible log, so Apache reads it whatever else there is.
 pub const GUARD: &str = "log.7fffffffffffffff";
-/// Starts the name of what recovery was told to give up.
+/// The prefix of files that the operator has given up.
 pub const DAMAGED: &str = "damaged.";
 
-/// How a snapshot is packed.
+/// The compression of a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Compression {
-    /// Not at all.
+    /// Not compressed.
     #[default]
     None,
     /// gzip.
@@ -49,7 +49,7 @@ impl Compression {
 pub struct SnapshotName {
     /// The last txn that was applied when the snapshot was begun.
     pub zxid: Zxid,
-    /// How it is packed.
+    /// Its compression.
     pub compression: Compression,
 }
 
@@ -73,13 +73,13 @@ impl SnapshotName {
         format!("snapshot.{:x}{}", self.zxid.0, self.compression.suffix())
     }
 
-    /// The name while it is being written.
+    /// Its name while it is being written.
     #[must_use]
     pub fn temporary_name(self) -> String {
         format!("{TEMPORARY}{}", self.file_name())
     }
 
-    /// The name while it takes the place of everything else.
+    /// Its name while it replaces everything else.
     #[must_use]
     pub fn installing_name(self) -> String {
         format!("{INSTALLING}{}", self.file_name())
@@ -128,7 +128,7 @@ fn parse_zxid(hex: &str) -> Option<Zxid> {
     i64::from_str_radix(hex, 16).ok().map(Zxid)
 }
 
-/// Whether Apache takes a file for a log or a snapshot: it looks only at the first two parts between dots.
+/// Whether Apache reads a file as a log or a snapshot: it checks only the first two parts between dots.
 #[must_use]
 pub fn is_read_by_apache(name: &str) -> bool {
     let mut parts = name.split('.');

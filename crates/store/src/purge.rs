@@ -1,10 +1,10 @@
 //! Removes snapshots and logs that no recovery needs.
 //!
-//! Kept: the newest N snapshots that look whole, and every log file that may hold a txn after the oldest
-//! of them. So recovery may find the newest N-1 snapshots damaged and still give the whole state.
-//! A snapshot that does not look whole counts for nothing: it is neither kept as one of the N nor is it
-//! a reason to remove anything older (ZOOKEEPER-3231). With fewer than N whole ones nothing goes. Nor does a log
-//! file go that is being sent to a learner, or will be behind a tree.
+//! Kept: the newest N snapshots that look complete, and every log file that may hold a txn after the oldest
+//! of them. So recovery may find the newest N-1 snapshots damaged and still return the whole state.
+//! A snapshot that does not look complete does not count: it is neither kept as one of the N nor
+//! a reason to remove anything older (ZOOKEEPER-3231). With fewer than N complete ones nothing is removed. Nor is a log
+//! file that is being sent to a learner, or will be sent after a tree.
 //!
 //! Apache: `PurgeTxnLog`.
 
@@ -17,19 +17,19 @@ use crate::disk::{Dirs, Disk, is_out_of_descriptors};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::reader::looks_whole;
 
-/// The fewest snapshots that Apache lets an operator keep; a smaller number is taken for this one.
+/// The fewest snapshots that Apache lets an operator keep; a smaller number counts as this one.
 pub const SNAPSHOTS_KEPT_MIN: usize = 3;
 
-/// A snapshot, as far as purging looks at it.
+/// A snapshot that a purge may keep or remove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// Its name.
     pub name: SnapshotName,
-    /// It can be recovered from, as far as a quick look tells.
+    /// Whether a quick check says that it can be recovered from.
     pub whole: bool,
 }
 
-/// What to remove.
+/// The files to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PurgePlan {
     /// Snapshots.
@@ -57,21 +57,21 @@ pub fn plan_purge(
     let Some(oldest_kept) = whole.len().checked_sub(keep).map(|index| whole[index]) else {
         return PurgePlan::default();
     };
-    // The file that starts at or before the oldest kept snapshot may go on behind it.
+    // The file that starts at or before the oldest kept snapshot may also have txns after it.
     let logs_after = needed_after.map_or(oldest_kept, |needed| needed.min(oldest_kept));
     let first_log = logs.iter().map(|log| log.zxid).filter(|zxid| *zxid <= logs_after).max();
     PurgePlan {
         snapshots: snapshots
             .iter()
             .map(|snapshot| snapshot.name)
-            // Those beside a log file that stays show whether that has a hole.
+            // The snapshots beside a log file that stays show whether it has a gap.
             .filter(|name| name.zxid < logs_after)
             .collect(),
         logs: logs.iter().copied().filter(|log| Some(log.zxid) < first_log).collect(),
     }
 }
 
-/// Looks at the files and decides what to remove. Changes nothing, also where a server runs.
+/// Checks the files and decides what to remove. Changes nothing; the server may be running.
 pub fn plan_purge_of(
     disk: &dyn Disk,
     dirs: &Dirs,
@@ -82,7 +82,7 @@ pub fn plan_purge_of(
     for name in list_snapshots(disk, &dirs.data)? {
         let whole = match looks_whole(disk, &dirs.data, name) {
             Err(error) if is_out_of_descriptors(&error) => return Err(error),
-            // One that cannot be read must not keep all others from being purged.
+            // One snapshot that cannot be read must not keep all others from being purged.
             looked => looked.unwrap_or(false),
         };
         snapshots.push(Candidate { name, whole });
@@ -91,7 +91,7 @@ pub fn plan_purge_of(
     Ok(plan_purge(&snapshots, &logs, keep.max(SNAPSHOTS_KEPT_MIN), needed_after))
 }
 
-/// Looks at the files, plans, and removes, oldest first. Returns what was removed.
+/// Plans a purge and carries it out, oldest files first. Returns what was removed.
 pub fn purge(
     disk: &dyn Disk,
     dirs: &Dirs,
@@ -102,7 +102,7 @@ pub fn purge(
     let mut removed = Vec::new();
     let snapshot_paths = plan.snapshots.iter().map(|name| name.path(&dirs.data));
     let log_paths = plan.logs.iter().map(|name| name.path(&dirs.log));
-    // Snapshots first: without its logs an old snapshot is useless, the other way round is only waste.
+    // Snapshots first: a snapshot without its logs is useless, logs without a snapshot only waste space.
     for path in snapshot_paths.chain(log_paths) {
         remove(disk, &path)?;
         removed.push(path);
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
     use crate::names::Compression;
 
-    /// Snapshots as zxids, negative ones not whole; what goes, as zxids.
+    /// Snapshots as zxids, negative ones incomplete; what is removed, as zxids.
     fn check(snapshots: &[i64], logs: &[i64], keep: usize, gone: (&[i64], &[i64])) {
         check_needed(snapshots, logs, (keep, None), gone);
     }
@@ -147,21 +147,21 @@ mod tests {
     }
 
     #[test]
-    fn what_goes() {
+    fn what_is_removed() {
         check(&[], &[1, 5], 3, (&[], &[]));
         check(&[0, 10, 20], &[1, 11, 21], 3, (&[], &[]));
         check(&[0, 10, 20, 30], &[1, 11, 21, 31], 3, (&[0], &[]));
         check(&[0, 10, 20, 30, 40], &[1, 11, 21, 31, 41], 3, (&[0, 10], &[1]));
-        // A log that spans several snapshots stays as long as one of them needs it.
+        // A log that spans several snapshots stays while one of them needs it.
         check(&[10, 20, 30, 40, 50], &[1, 45], 3, (&[10, 20], &[]));
         check(&[10, 20, 30, 40, 50], &[1, 15, 45], 3, (&[10, 20], &[1]));
-        // Damaged ones do not count, and go only when they are older than all that is kept.
+        // Damaged ones do not count, and are removed only if they are older than everything that is kept.
         check(&[10, 20, -30, 40, -50], &[1, 11, 41], 3, (&[], &[]));
         check(&[-5, 10, 20, -30, 40, -50], &[1, 9, 41], 3, (&[5], &[1]));
         check(&[-10, -20, -30, -40], &[1], 3, (&[], &[]));
-        // The newest whole one stays whatever is asked.
+        // The newest complete one always stays.
         check(&[10, 20], &[1, 11, 21], 0, (&[10], &[1]));
-        // Two of one zxid, packed differently, are one.
+        // Two of one zxid with different compression count as one.
         check(&[10, 10, 20, 30], &[11], 3, (&[], &[]));
         // No log is old enough to matter.
         check(&[10, 20, 30, 40], &[50], 3, (&[10], &[]));

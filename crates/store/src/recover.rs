@@ -1,31 +1,31 @@
 //! Builds the tree from what is on disk when a server starts.
 //!
-//! In: the two directories. Out: the tree as of the last txn in the log, or a refusal that names file,
-//! offset and what to do. Steps: the newest snapshot that is whole, then every txn after it. Reading takes the log
-//! apart ([`crate::log::pieces`]); a pure function decides from the pieces what is to be done ([`plan`]).
-//! [`load`] only reads; [`recover`] also mends, and only after everything was found to be good:
+//! In: the two directories. Out: the tree as of the last txn in the log, or an error that names file,
+//! offset and what to do. Steps: load the newest complete snapshot, then replay every txn after it. Reading divides the
+//! log into pieces ([`crate::log::pieces`]); a pure function decides from the pieces what to do ([`plan`]).
+//! [`load`] only reads; [`recover`] also repairs, and only after everything was verified:
 //! it cuts the torn tail, removes empty and unfinished files, and syncs what it has read, because a
-//! server must not show anybody a state that the next power failure takes back.
+//! server must not serve a state that the next power failure may undo.
 //!
 //! Rules:
-//! - What the snapshot covers need not be whole. What it does not cover must be.
+//! - What the snapshot covers may be damaged. What it does not cover must be intact.
 //! - A snapshot from a leader that was being installed when the power failed is the whole state; see
 //!   [`crate::install`].
-//! - A damaged snapshot is passed over for an older one only if the log goes on from the older one
-//!   without a hole, through the damaged one's own txn: then nothing is missing.
-//! - The log must reach the zxid up to which the snapshot is fuzzy, or the tree has never existed.
+//! - A damaged snapshot is skipped for an older one only if the log continues from the older one
+//!   without gaps, through the damaged one's own txn: then nothing is missing.
+//! - The log must reach the zxid up to which the snapshot is fuzzy, or the tree would be one that never existed.
 //! - Logs without any snapshot are refused unless `trust_empty` says that they start at the very
 //!   beginning (servers before 3.5 wrote no first snapshot); the first txn must then have counter 1.
 //! - What we would rather not guess, the operator can decide with `accept_loss_after`: it names the last
-//!   good txn, so it fits one case only and does no harm when it stays in the configuration.
-//! - The last digest in the log must be that of the tree, where the two can be compared ([`DigestMismatch`]).
-//! - A member of an ensemble that starts without something that it had does not vote ([`crate::voting`]).
-//! - After recovery the log goes on in a new file.
+//!   good txn, so it applies to one case only and does no harm if it stays in the configuration.
+//! - The last digest in the log must be that of the tree, if the two can be compared ([`DigestMismatch`]).
+//! - A member of an ensemble that has lost something does not vote ([`crate::voting`]).
+//! - After recovery the log continues in a new file.
 //!
 //! One thread builds the tree; what can be read, checked and decoded without it is done ahead on a second
 //! one, in batches that arrive in order (`ahead.rs`).
 //!
-//! Apache: `FileTxnSnapLog.restore`, `fastForwardFromEdits`. It checks no continuity and only warns where
+//! Apache: `FileTxnSnapLog.restore`, `fastForwardFromEdits`. It does not check continuity and only warns if
 //! the log ends before the snapshot does.
 
 mod digests;
@@ -56,25 +56,25 @@ pub(crate) use mend::{remove_unfinished, sync_all};
 use plan::{RecoveryInput, RecoveryRefusal, SnapshotReach};
 pub use plan::{RecoveryPlan, plan_recovery};
 
-/// How to recover.
+/// Options of recovery.
 #[derive(Clone, Debug, Default)]
 pub struct RecoverOptions {
     /// The rules of the tree.
     pub tree: TreeOptions,
     /// Logs without a snapshot are the whole history. Apache: `snapshot.trust.empty`.
     pub trust_empty: bool,
-    /// The operator gives up whatever follows this txn.
+    /// The operator gives up everything after this txn.
     pub accept_loss_after: Option<Zxid>,
-    /// What to do with a tree that does not have the digest that it should have.
+    /// What to do with a tree whose digest is not the one in the files.
     pub on_mismatch: OnDigestMismatch,
-    /// What the server is.
+    /// The kind of server.
     pub serves: ServerKind,
 }
 
-/// What the server is: who votes must not have lost anything.
+/// The kind of server: one that votes must not have lost anything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ServerKind {
-    /// A server for itself.
+    /// A standalone server.
     #[default]
     Alone,
     /// A member of an ensemble.
@@ -84,7 +84,7 @@ pub enum ServerKind {
     },
 }
 
-/// What it means for a member of an ensemble that there are no snapshots and no logs. Apache: `db.autocreate`.
+/// What it means for a member of an ensemble if there are no snapshots and no logs. Apache: `db.autocreate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EmptyDirs {
     /// It is new.
@@ -97,14 +97,14 @@ pub enum EmptyDirs {
 /// What to do with a tree whose digest is not the one in the files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnDigestMismatch {
-    /// Refuse it: txns are missing, or it is another one than that of the other servers.
+    /// Refuse it: txns are missing, or the tree is not that of the other servers.
     #[default]
     Refuse,
-    /// Report it, to whoever only looks.
+    /// Report it, for tools that only inspect.
     Report,
 }
 
-/// How far recovery is.
+/// The progress of recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress<'a> {
     /// A snapshot is being read.
@@ -125,7 +125,7 @@ pub enum Progress<'a> {
     },
 }
 
-/// Is told how far recovery is, often; the caller decides when it is worth a line.
+/// Called often with the progress of recovery; the caller decides when to log it.
 pub type ReportProgress<'a> = dyn FnMut(Progress<'_>) + 'a;
 
 /// The snapshot that recovery started from.
@@ -137,36 +137,36 @@ pub struct SnapshotUsed {
     pub name: SnapshotName,
     /// Its length.
     pub bytes: u64,
-    /// What stands behind its znodes.
+    /// Its trailer.
     pub trailer: Trailer,
     /// The last txn of which some znode in it shows an effect.
     pub newest_effect: Zxid,
 }
 
-/// What was cut off the end of the log.
+/// The torn write that was cut off the end of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TornCut {
-    /// From which file.
+    /// The file.
     pub path: PathBuf,
-    /// From here on.
+    /// Its new length.
     pub offset: u64,
 }
 
 impl SnapshotUsed {
-    /// The last txn of which there may be an effect in it.
+    /// The last txn of which it may show an effect.
     pub(crate) fn fuzzy_until(&self) -> Zxid {
         self.trailer.fuzzy_until(self.name.zxid).max(self.newest_effect)
     }
 }
 
-/// The state of a server as it was.
+/// The recovered state of a server.
 #[derive(Debug)]
 pub struct Recovered {
     /// The tree; its zxid is the last one in the log.
     pub tree: Tree,
-    /// Where it started from; `None` on a fresh server, and with `trust_empty`.
+    /// The snapshot it started from; `None` on a fresh server, and with `trust_empty`.
     pub snapshot: Option<SnapshotUsed>,
-    /// Nothing was there: the caller should write `snapshot.0` before anything else, as Apache does.
+    /// There were no files: the caller should write `snapshot.0` before anything else, as Apache does.
     pub fresh: bool,
     /// Newer snapshots that could not be used.
     pub damaged_snapshots: Vec<SnapshotError>,
@@ -174,17 +174,17 @@ pub struct Recovered {
     pub txns_replayed: u64,
     /// Their bytes in the log.
     pub log_bytes_replayed: u64,
-    /// Sessions that own ephemerals and are not open: to be closed.
+    /// Sessions that own ephemerals and are not open; the caller must close them.
     pub orphan_ephemeral_sessions: Vec<SessionId>,
-    /// A digest that did not fit, and was healed by a later one; any, with [`OnDigestMismatch::Report`].
+    /// A mismatch before a later digest that matched; any mismatch with [`OnDigestMismatch::Report`].
     pub digest_mismatch: Option<DigestMismatch>,
     /// The torn tail that was cut off.
     pub cut: Option<TornCut>,
-    /// What was given up because the operator said so. The caller should then take a snapshot at once.
+    /// What was given up at the operator's request. The caller should then take a snapshot at once.
     pub accepted_loss: Option<RecoverError>,
 }
 
-/// Reads, and mends what a crash has left.
+/// Loads the state, and repairs what a crash has left.
 pub fn recover(
     disk: &dyn Disk,
     dirs: &Dirs,
@@ -192,7 +192,7 @@ pub fn recover(
     progress: &mut ReportProgress<'_>,
 ) -> Result<Recovered, RecoverError> {
     let (mut recovered, plan) = load(disk, dirs, options, progress)?;
-    // Before anything changes that shows what was lost.
+    // Before a change that would remove the evidence of what was lost.
     if let Some(reason) = &plan.suspend_voting {
         voting::suspend(disk, dirs, reason)?;
     }
@@ -201,7 +201,7 @@ pub fn recover(
     Ok(recovered)
 }
 
-/// Reads, and changes nothing.
+/// Loads the state without changing anything.
 pub fn load(
     disk: &dyn Disk,
     dirs: &Dirs,
@@ -209,7 +209,7 @@ pub fn load(
     progress: &mut ReportProgress<'_>,
 ) -> Result<(Recovered, RecoveryPlan), RecoverError> {
     let source = RecoverySource { disk, dirs, options };
-    // Nothing else counts then, wherever it is.
+    // Then nothing else counts, wherever it is.
     if let Some(name) = find_installing(disk, &dirs.data)? {
         let base = source.installing(name, progress)?;
         return source.replay(base, &[], None, progress);
@@ -223,7 +223,7 @@ pub fn load(
     source.replay(base, &logs, None, progress)
 }
 
-/// A snapshot that was read under the name that it has while it is installed gets its own.
+/// Renames a snapshot that was read under its installing name to its final name.
 fn finish_installing(
     disk: &dyn Disk,
     dirs: &Dirs,
@@ -236,13 +236,13 @@ fn finish_installing(
     Ok(())
 }
 
-/// Where replay starts.
+/// The state from which replay starts.
 pub(crate) struct ReplayBase {
     pub(crate) tree: Tree,
     pub(crate) snapshot: Option<SnapshotUsed>,
     /// Newer snapshots that cannot be read.
     pub(crate) damaged: Vec<(SnapshotName, SnapshotError)>,
-    /// Txns that newer snapshots are named by, and that the log must go through.
+    /// Txns that name newer snapshots; the log must contain them.
     pub(crate) known: Vec<Zxid>,
     pub(crate) fresh: bool,
 }
@@ -253,7 +253,7 @@ impl ReplayBase {
         self.snapshot.as_ref().map_or(Zxid::ZERO, SnapshotUsed::fuzzy_until)
     }
 
-    /// How far the log must go.
+    /// The txns that the log must reach.
     fn reaches(&self) -> Vec<SnapshotReach> {
         let used = self.snapshot.iter();
         let used = used.map(|used| SnapshotReach { snapshot: used.name, zxid: used.fuzzy_until() });
@@ -263,7 +263,7 @@ impl ReplayBase {
     }
 }
 
-/// What is read from, and how.
+/// The files and options of a recovery.
 #[derive(Clone, Copy)]
 pub(crate) struct RecoverySource<'a> {
     pub(crate) disk: &'a dyn Disk,
@@ -272,7 +272,7 @@ pub(crate) struct RecoverySource<'a> {
 }
 
 impl RecoverySource<'_> {
-    /// What there is, if each thing is where it belongs.
+    /// Lists snapshots and logs. Fails if a file is in the wrong directory.
     pub(crate) fn list(&self) -> Result<(Vec<SnapshotName>, Vec<LogName>), RecoverError> {
         let RecoverySource { disk, dirs, .. } = *self;
         let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))?;
@@ -312,7 +312,7 @@ impl RecoverySource<'_> {
         })
     }
 
-    /// Loads the newest snapshot that is whole.
+    /// Loads the newest complete snapshot.
     fn newest_snapshot(
         &self,
         snapshots: &[SnapshotName],
@@ -338,7 +338,7 @@ impl RecoverySource<'_> {
         })
     }
 
-    /// Loads the snapshot that takes the place of everything else.
+    /// Loads the snapshot that replaces everything else.
     fn installing(
         &self,
         name: SnapshotName,
@@ -416,7 +416,7 @@ impl RecoverySource<'_> {
         };
         let plan = match until {
             None => plan_recovery(&found, self.options),
-            // What an operator gives up lies at the end, and nothing is read there.
+            // What an operator gives up is at the end, and is not read.
             Some(_) => plan_recovery(
                 &found,
                 &RecoverOptions { accept_loss_after: None, ..self.options.clone() },
@@ -428,7 +428,7 @@ impl RecoverySource<'_> {
         let accepted_loss = plan.loss.as_ref().map(|loss| self.error(loss, &base));
         let recovered = Recovered {
             orphan_ephemeral_sessions: base.tree.orphan_ephemeral_owners(),
-            damaged_snapshots: passed_over(&mut base),
+            damaged_snapshots: skipped_snapshots(&mut base),
             tree: base.tree,
             snapshot: base.snapshot,
             fresh: base.fresh,
@@ -441,21 +441,21 @@ impl RecoverySource<'_> {
         Ok((recovered, plan))
     }
 
-    /// A refusal, with the snapshots that were passed over before.
+    /// The error for a refusal, with the snapshots that were skipped before.
     fn refuse(&self, refusal: &RecoveryRefusal, base: &mut ReplayBase) -> RecoverError {
         match self.error(refusal, base) {
             RecoverError::Log { source, .. } => {
-                RecoverError::Log { source, passed_over: passed_over(base) }
+                RecoverError::Log { source, passed_over: skipped_snapshots(base) }
             }
             error => error,
         }
     }
 
-    /// A refusal in words.
+    /// The error for a refusal.
     fn error(&self, refusal: &RecoveryRefusal, base: &ReplayBase) -> RecoverError {
         match refusal {
-            RecoveryRefusal::Log(trouble) => RecoverError::Log {
-                source: LogWalkError::of(trouble, &self.dirs.log),
+            RecoveryRefusal::Log(fault) => RecoverError::Log {
+                source: LogWalkError::of(fault, &self.dirs.log),
                 passed_over: Vec::new(),
             },
             RecoveryRefusal::Digest(mismatch) => RecoverError::Digest {
@@ -475,7 +475,7 @@ impl RecoverySource<'_> {
     }
 }
 
-fn passed_over(base: &mut ReplayBase) -> Vec<SnapshotError> {
+fn skipped_snapshots(base: &mut ReplayBase) -> Vec<SnapshotError> {
     let damaged = std::mem::take(&mut base.damaged);
     damaged.into_iter().map(|(_, error)| error).collect()
 }

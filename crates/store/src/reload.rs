@@ -1,6 +1,6 @@
-//! Takes back txns that were never agreed on: cuts the log after a txn and gives the tree as of it.
+//! Truncates txns that were never agreed on: cuts the log after a txn and returns the tree as of it.
 //!
-//! In: the last txn to keep, as a leader's TRUNC names it. Out: what [`fn@crate::recover`] would give
+//! In: the last txn to keep, as a leader's TRUNC names it. Out: what [`fn@crate::recover`] would return
 //! from the shortened log; or [`ReloadError::Impossible`], and then not one byte on disk has changed.
 //! Apache: `ZKDatabase.truncateLog`, which cuts before it knows whether the rest makes a tree, keeps
 //! snapshots with what was cut, and leaves the old tree in memory when it is interrupted
@@ -8,36 +8,36 @@
 //!
 //! # What can be kept
 //! First everything is read, as recovery reads it, but no further than the wanted txn:
-//! - from the newest snapshot that is whole and *surely* holds no effect of a later txn. A snapshot whose
-//!   end does not say up to where it is fuzzy (written before 3.6, or with digests switched off) could
-//!   miss a znode that a later txn deleted, so it does not serve, unless nothing had happened yet;
-//! - then the log, without a hole, through that very txn. Two other endings are right: the snapshot
+//! - from the newest complete snapshot that *surely* shows no effect of a later txn. A snapshot whose
+//!   end does not say up to where it is fuzzy (written before 3.6, or with digests disabled) could
+//!   miss a znode that a later txn deleted, so it is not used, unless it is from before the first txn;
+//! - then the log, without gaps, through that very txn. Two other ends are valid: the snapshot
 //!   itself is as of the wanted txn; or the wanted zxid has counter 0. Such a zxid is the start of an epoch
-//!   and no txn at all: all that is before it stays, if something after it proves that this server
+//!   and not a txn: everything before it stays, if something after it proves that this server
 //!   has been in that epoch or a later one, and so has all that the epoch started from.
 //!
-//! What was read is then the tree to return.
+//! The result is the tree to return.
 //!
-//! # What goes, and a crash between any two steps
-//! 1. All that was read is made durable.
-//! 2. Snapshots newer than the one that was used go: they hold what is to be forgotten, or cannot be
-//!    read. *Crash:* the whole log is there still, and makes the old state from any of them. That it does
-//!    is seen to before: a log with a hole that only a newer snapshot covers cannot be cut this way.
-//! 3. Log files go, newest first, then one is cut. *Crash:* a prefix of the old history that is not
-//!    shorter than wanted, and a snapshot that is inside it. The leader will say again what to cut.
+//! # What is removed, and a crash between any two steps
+//! 1. Everything that was read is made durable.
+//! 2. Snapshots newer than the one that was used are removed: they hold what is truncated, or cannot be
+//!    read. *Crash:* the whole log is still there, and gives the old state from any of them. This
+//!    is checked before: a log with a gap that only a newer snapshot covers cannot be cut this way.
+//! 3. Log files are removed, newest first, then one is cut. *Crash:* a prefix of the old history that is not
+//!    shorter than requested, and a snapshot inside it. The leader will send TRUNC again.
 //!
-//! In the other order recovery would meet a snapshot that is ahead of its log. Older snapshots stay: only
+//! In the other order recovery would find a snapshot that is ahead of its log. Older snapshots stay: only
 //! one is taken at a time, so an older one was finished before the one that was used began, and
-//! shows nothing later than it. (Should another program have taken two at once, the digests in the log
-//! tell at the next recovery from it.)
+//! shows nothing later than it. (If another program has taken two at once, the digests in the log
+//! detect it at the next recovery from it.)
 //!
-//! # What the caller must see to
-//! - The old [`crate::LogWriter`] is dropped before, without a flush: it knows a position behind the cut
-//!   and would leave a gap of zeros there. A new one is made after, from the tree's zxid, and starts a
+//! # Duties of the caller
+//! - The old [`crate::LogWriter`] is dropped before, without a flush: its position is after the cut,
+//!   and it would leave a gap of zeros there. A new one is created after, from the tree's zxid, and starts a
 //!   file of its own.
-//! - No [`crate::SnapshotWriter`] is at work and nobody purges: what they decide is based on what is
-//!   being taken back. (A forgotten writer's temporary file is removed, so it cannot give it its name.)
-//! - The old tree in memory, and what is in flight over it, is dropped, whatever comes back, except after
+//! - No [`crate::SnapshotWriter`] is open and no purge runs: their decisions are based on what is
+//!   being truncated. (A forgotten writer's temporary file is removed, so it cannot be renamed.)
+//! - The old tree in memory, and the txns in flight over it, are dropped, whatever is returned, except after
 //!   `Impossible`: memory is never ahead of the disk.
 //! - After [`ReloadError::Failed`] nothing may be appended, acked or served until a later try or
 //!   [`fn@crate::recover`] has succeeded.
@@ -57,29 +57,29 @@ use crate::recover::{
     SnapshotUsed, remove_unfinished, sync_all,
 };
 
-/// Why the log was not cut.
+/// An error of truncating the log.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
-    /// What is on disk cannot give the tree as of that txn. Nothing was changed.
+    /// The tree as of that txn cannot be built from the files. Nothing was changed.
     #[error("cannot go back to txn {zxid}: {reason}")]
     Impossible {
         /// Which txn.
         zxid: Zxid,
-        /// Why not.
+        /// The reason.
         reason: ReloadImpossible,
     },
-    /// The disk failed. The log may be longer than wanted, but nothing that was to stay is gone.
+    /// The disk failed. The log may be longer than requested, but nothing that was to stay is lost.
     #[error("the log could not be cut: {0}")]
     Failed(#[source] RecoverError),
 }
 
-/// Why a state of the past cannot be had.
+/// The reason why an earlier state cannot be built.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadImpossible {
     /// No snapshot is old enough.
-    #[error("no snapshot is whole and surely without effects of later txns")]
+    #[error("no snapshot is complete and surely without effects of later txns")]
     NoSnapshot,
-    /// The log does not have it.
+    /// The log does not have the txn.
     #[error("the log has txn {last} and then {}", next.map_or("ends".to_owned(), |next| next.to_string()))]
     NotInLog {
         /// The last one before.
@@ -102,7 +102,7 @@ impl From<IoErrorAt> for ReloadError {
 }
 
 /// Cuts the log so that nothing after `zxid` is left, and loads the tree again. If `zxid` has counter 0,
-/// the tree's zxid is that of the last txn before. See the module for what the caller must see to.
+/// the tree's zxid is that of the last txn before. See the module for the duties of the caller.
 pub fn truncate_and_reload(
     disk: &dyn Disk,
     dirs: &Dirs,
@@ -128,8 +128,8 @@ pub fn truncate_and_reload(
     Ok(recovered)
 }
 
-/// Cuts the log so that nothing after `zxid` is left, for a tree in memory that shows nothing of what goes: no
-/// snapshot is loaded, and only the file in which the cut lies and those behind it are read. `zxid` must be a
+/// Cuts the log so that nothing after `zxid` is left, for a tree in memory that shows nothing of what is removed: no
+/// snapshot is loaded, and only the file with the cut and those after it are read. `zxid` must be a
 /// txn. The old [`crate::LogWriter`] is dropped before, as for [`truncate_and_reload`].
 pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadError> {
     let impossible = |reason| ReloadError::Impossible { zxid, reason };
@@ -155,7 +155,7 @@ pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadEr
     Ok(())
 }
 
-/// Loads the newest snapshot that has nothing later than `zxid` in it.
+/// Loads the newest snapshot without effects of txns after `zxid`.
 fn base_before(
     source: &RecoverySource<'_>,
     snapshots: &[SnapshotName],
@@ -170,7 +170,7 @@ fn base_before(
                 return Some(ReplayBase { tree, snapshot, damaged, known, fresh: false });
             }
             Ok((_, snapshot)) => {
-                tracing::info!(path = %snapshot.path.display(), "it may hold later txns");
+                tracing::info!(path = %snapshot.path.display(), "snapshot skipped: it may hold effects of later txns");
             }
             Err(error) => {
                 tracing::warn!(%error, "looking for an older snapshot");
@@ -182,14 +182,14 @@ fn base_before(
     None
 }
 
-/// Nothing in it was made by a txn after `zxid`.
+/// Whether nothing in it was made by a txn after `zxid`.
 fn surely_before(snapshot: &SnapshotUsed, zxid: Zxid) -> bool {
     let trailer = &snapshot.trailer;
     let end_known = trailer.digest.is_some() || trailer.last_zxid.is_some();
     (end_known || snapshot.name.zxid == Zxid::ZERO) && snapshot.fuzzy_until() <= zxid
 }
 
-/// What was read ends where it should.
+/// Checks that what was read ends at `zxid`.
 fn check_reached(zxid: Zxid, walked: &LogEnd) -> Result<(), ReloadError> {
     let last = walked.last_zxid;
     let next = walked.stop.and_then(|stop| stop.next);
@@ -200,7 +200,7 @@ fn check_reached(zxid: Zxid, walked: &LogEnd) -> Result<(), ReloadError> {
     Err(ReloadError::Impossible { zxid, reason: ReloadImpossible::NotInLog { last, next } })
 }
 
-/// If newer snapshots must go, the log must do without them while it is still long.
+/// If newer snapshots must be removed, checks that the whole log gives the same state without them.
 fn check_rest(
     source: &RecoverySource<'_>,
     snapshots: &[SnapshotName],
@@ -223,7 +223,7 @@ fn check_rest(
     }
 }
 
-/// Nothing has been changed yet, so only a disk that fails is a failure.
+/// Converts an error from before the first change: only an I/O error is a failure.
 fn cannot_read(zxid: Zxid, error: RecoverError) -> ReloadError {
     match error {
         RecoverError::Io { .. } => ReloadError::Failed(error),
@@ -241,7 +241,7 @@ fn remove_newer(
     remove_unfinished(disk, &dirs.data).map_err(io_at(&dirs.data))?;
     for name in snapshots.iter().filter(|name| **name > used) {
         let path = name.path(&dirs.data);
-        tracing::warn!(path = %path.display(), "removing a snapshot of what is taken back");
+        tracing::warn!(path = %path.display(), "removing a snapshot of txns that are truncated");
         disk.remove(&path).map_err(io_at(&path))?;
     }
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))

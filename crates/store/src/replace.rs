@@ -1,26 +1,26 @@
-//! Puts a snapshot that an operator restores in the place of a server's state, in both directories at once.
+//! Replaces a server's state by a snapshot that an operator restores, in both directories at once.
 //!
-//! In: a tree that stands still, the epochs that go with it, and directories of a server that does not run. Out: a
-//! snapshot and epoch files, and nothing else that a server reads. The caller has kept what was there.
+//! In: a tree that no longer changes, its epochs, and directories of a server that does not run. Out: a
+//! snapshot and epoch files, and nothing else that a server reads. The caller has kept the old files.
 //!
 //! # Steps, and a crash between any two of them
 //! 1. [`stage`]: `tmp.snapshot.<zxid>`, `install.acceptedEpoch`, `install.currentEpoch`, and [`GUARD`] in the directory
 //!    of the logs, all durable. *Crash:* no server reads the first three without step 2; recovery gives the old state
 //!    and removes all four.
-//! 2. [`StagedSnapshot::decide`]: the snapshot is renamed to `install.snapshot.<zxid>`, and the directory is synced. Nothing
-//!    else decides.
-//! 3. [`finish`]: what [`crate::install`] does from there on. Logs and snapshots go, voting is allowed, the epoch files
-//!    and at last the snapshot get their names, and the guard goes. *Crash:* recovery sees the snapshot of step 2 or,
-//!    at the end, the same one under its own name; it gives the new state and does the rest.
+//! 2. [`StagedSnapshot::decide`]: the snapshot is renamed to `install.snapshot.<zxid>`, and the directory is synced.
+//!    Nothing else decides.
+//! 3. [`finish`]: what [`crate::install`] does from there on. Logs and snapshots are removed, voting is allowed, the
+//!    epoch files and then the snapshot get their names, and the guard is removed. *Crash:* recovery sees the snapshot of
+//!    step 2, or, at the end, the same one under its own name; it returns the new state and does the rest.
 //!
-//! A rename of directories would do with fewer names, but there is none over two file systems, and none of a directory
+//! Renaming directories would need fewer names, but is impossible across file systems, and for a directory
 //! that is a mount point.
 //!
 //! # Apache
-//! It does not know the names of step 2, so it would see some of the old files, or none, or the old log with the new
-//! snapshot. The guard keeps it from starting with any of these: it has the name of the latest log that can be,
-//! so Apache opens it after all others, and it is not a log, for which Apache refuses to start. A server that starts
-//! while it is there has either the old state or the new one in its files, or is Apache and refuses.
+//! Apache does not know the name of step 2, so it would see some of the old files, or none, or the old log with the new
+//! snapshot. The guard keeps it from starting with any of these: it has the name of the latest possible log,
+//! so Apache opens it after all others, and it is not a valid log, so Apache refuses to start. A server that starts
+//! while it exists has either the old state or the new one, or is Apache and refuses.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,17 +38,17 @@ use crate::recover::remove_unfinished;
 use crate::snapshot::LastZxid;
 use crate::voting::{self, VotingError};
 
-/// What the guard holds, for an operator who looks; it must not begin as a log does.
+/// The content of the guard, for an operator who reads it; it must not begin like a log.
 const GUARD_TEXT: &str = "Not a txn log: Herdsman is exchanging the files of this server, for a restore or for a tree \
     from its leader. If it was interrupted, start Herdsman or repeat the restore: both finish it. Apache ZooKeeper \
     refuses to start while this file is here. Do not remove it.\n";
-/// Starts a line of the guard that names a directory in which the old files are kept.
+/// The prefix of a line of the guard that names a directory with the old files.
 const KEPT_LINE: &str = "kept: ";
 
-/// A guard with two paths is smaller.
+/// Limit for a guard with two paths.
 const GUARD_BYTES_MAX: u64 = 64 << 10;
 
-/// A snapshot and all that goes with it, durable, and not in effect.
+/// A snapshot with its epoch files, durable but not in effect.
 #[derive(Debug)]
 pub struct StagedSnapshot {
     name: SnapshotName,
@@ -77,7 +77,7 @@ pub fn stage(
     Ok(StagedSnapshot { name, dir: dirs.data.clone() })
 }
 
-/// Keeps Apache from starting, durably.
+/// Writes the guard, which keeps Apache from starting, durably.
 pub(crate) fn write_guard(disk: &dyn Disk, dirs: &Dirs, kept: &[PathBuf]) -> Result<(), IoErrorAt> {
     let lines = kept.iter().map(|dir| format!("{KEPT_LINE}{}\n", dir.display()));
     let text = std::iter::once(GUARD_TEXT.to_owned()).chain(lines).collect::<String>();
@@ -94,7 +94,7 @@ pub fn kept_by_pending(disk: &dyn Disk, dirs: &Dirs) -> Vec<PathBuf> {
 }
 
 impl StagedSnapshot {
-    /// Where the snapshot is until it is decided on.
+    /// The path of the snapshot until [`StagedSnapshot::decide`].
     #[must_use]
     pub fn path(&self) -> PathBuf {
         self.dir.join(self.name.temporary_name())
@@ -106,13 +106,13 @@ impl StagedSnapshot {
     }
 }
 
-/// The snapshot that has taken the place of everything else without being finished, if there is one.
+/// The snapshot that was decided on and is not finished, if there is one.
 pub fn pending(disk: &dyn Disk, dirs: &Dirs) -> io::Result<Option<SnapshotName>> {
     find_installing(disk, &dirs.data).map_err(|IoErrorAt { source, .. }| source)
 }
 
-/// Finishes what was decided; can be repeated until it succeeds. `decided` is the snapshot, others that
-/// were to take the place of everything make way for it.
+/// Finishes what was decided; can be repeated until it succeeds. `decided` is the snapshot; other snapshots that
+/// were to replace everything are removed.
 pub fn finish(disk: &dyn Disk, dirs: &Dirs, decided: SnapshotName) -> Result<(), InstallError> {
     for other in list_installing(disk, &dirs.data)? {
         if other != decided {
@@ -125,17 +125,17 @@ pub fn finish(disk: &dyn Disk, dirs: &Dirs, decided: SnapshotName) -> Result<(),
     Ok(finish_installing(disk, dirs)?)
 }
 
-/// Removes what was staged and not decided on.
+/// Removes the files of a restore that was staged and not decided on.
 pub fn discard(disk: &dyn Disk, dirs: &Dirs) -> io::Result<()> {
     remove_staged(disk, dirs).map_err(|IoErrorAt { source, .. }| source)
 }
 
-/// As [`discard`], for recovery.
+/// Like [`discard`], for recovery.
 pub(crate) fn remove_staged(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     for dir in [&dirs.data, &dirs.log] {
         remove_unfinished(disk, dir).map_err(io_at(dir))?;
     }
-    // An earlier restore is decided on, though its snapshot cannot be read: the epochs and the guard are its.
+    // An earlier restore is decided on, but its snapshot cannot be read: the epochs and the guard belong to it.
     if !list_installing(disk, &dirs.data)?.is_empty() {
         return Ok(());
     }
@@ -146,7 +146,7 @@ pub(crate) fn remove_staged(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorA
     remove_guard(disk, dirs)
 }
 
-/// The epoch files that were staged with a snapshot.
+/// Lists the epoch files that were staged with a snapshot.
 fn staged_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<Vec<EpochFile>, IoErrorAt> {
     let entries = disk.list(&dirs.data).map_err(io_at(&dirs.data))?;
     let is_there = |name: &str| entries.iter().any(|entry| entry.name == name);
@@ -154,8 +154,8 @@ fn staged_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<Vec<EpochFile>, IoError
     Ok(files.filter(|file| is_there(&installing_name(*file))).collect())
 }
 
-/// Epoch files are staged together with the guard, which goes last. Without it the logs are those of another directory
-/// than the one that was given for the restore, and the old ones would be replayed over the new snapshot one day.
+/// Checks that the guard exists. Epoch files are staged with it, and it is removed last. Without it the logs are
+/// not in the directory that was given for the restore, and the old ones would later be replayed over the new snapshot.
 pub(crate) fn check_guard(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     let entries = disk.list(&dirs.log).map_err(io_at(&dirs.log))?;
     let is_guarded = entries.iter().any(|entry| entry.name == GUARD);
@@ -167,8 +167,8 @@ pub(crate) fn check_guard(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt>
     ))))
 }
 
-/// Removes what else a server could read in either directory: logs and snapshots that are in the wrong one, and what
-/// only Apache takes for a log or a snapshot. Only for a restore, which has kept all files.
+/// Removes the other files that a server could read in either directory: logs and snapshots that are in the wrong one,
+/// and files that only Apache reads as a log or a snapshot. Only for a restore, which has kept all files.
 pub(crate) fn remove_others(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     if staged_epochs(disk, dirs)?.is_empty() {
         return Ok(());
@@ -185,8 +185,8 @@ pub(crate) fn remove_others(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorA
     Ok(())
 }
 
-/// Gives epoch files that were staged with a snapshot their names. They come with a restored state, of which nothing is
-/// lost, so voting is allowed.
+/// Renames epoch files that were staged with a snapshot to their final names. They belong to a restored state, of which
+/// nothing is lost, so voting is allowed.
 pub(crate) fn take_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     let staged = staged_epochs(disk, dirs)?;
     if staged.is_empty() {
@@ -200,7 +200,7 @@ pub(crate) fn take_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt>
     disk.sync_dir(&dirs.data).map_err(io_at(&dirs.data))
 }
 
-/// Writes a small file that nothing depends on yet, in the place of one that an earlier try has left.
+/// Writes a small file that nothing depends on yet, replacing one that an earlier attempt has left.
 fn write_anew(disk: &dyn Disk, path: &Path, content: &str) -> Result<(), IoErrorAt> {
     let write = || {
         remove_if_there(disk, path)?;
@@ -211,7 +211,7 @@ fn write_anew(disk: &dyn Disk, path: &Path, content: &str) -> Result<(), IoError
     write().map_err(io_at(path))
 }
 
-/// Lets Apache start again. Of little weight: without it Herdsman starts all the same.
+/// Removes the guard, so that Apache can start again. Herdsman starts with or without it.
 pub(crate) fn remove_guard(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt> {
     let path = dirs.log.join(GUARD);
     match disk.remove(&path) {

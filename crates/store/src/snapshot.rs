@@ -10,15 +10,15 @@
 //! digest    zxid: i64 │ version: i32 = 2 │ digest: i64 │ seal               may be missing
 //! last zxid zxid: i64 │ seal                                                 may be missing
 //! ```
-//! A file may be packed as a whole; checksums are those of the unpacked bytes. A snapshot is *fuzzy*:
-//! a znode shows its state at the moment when it was written down, so the file may hold effects of
+//! A file may be compressed as a whole; checksums are those of the uncompressed bytes. A snapshot is *fuzzy*:
+//! a znode has its state at the moment when it was written, so the file may show effects of
 //! txns after the one that names it, up to the zxid in its trailer. Those are in the log and are
 //! replayed over it.
 //!
-//! A leader sends a learner the middle part only, see [`wire`].
+//! A leader sends a learner only the middle part, see [`wire`].
 //!
 //! Apache: `FileSnap`, `SnapStream`. How we differ: a snapshot is always written under a name that
-//! nobody takes for data, synced, and renamed.
+//! is not read as data, synced, and renamed.
 
 mod batch;
 mod input;
@@ -36,28 +36,28 @@ use herdsman_tree::Tree;
 
 /// The header of a snapshot file.
 pub const HEADER: [u8; 16] = *b"ZKSN\x00\x00\x00\x02\xff\xff\xff\xff\xff\xff\xff\xff";
-/// What of the header must be right; Apache never looks at the dbid behind it.
+/// The checked part of the header; Apache never reads the dbid after it.
 const HEADER_CHECKED_BYTES: usize = 8;
 /// The path that ends the list of znodes, and a seal.
 const END_PATH: &str = "/";
-/// How a snapshot that is not packed ends.
+/// The last bytes of a snapshot that is not compressed.
 const LAST_BYTES: [u8; 5] = [0, 0, 0, 1, b'/'];
 
 /// The tree's digest as of a txn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZxidDigest {
-    /// Which txn.
+    /// The txn.
     pub zxid: Zxid,
-    /// How it was computed; ours is 2.
+    /// The version of the digest; ours is 2.
     pub version: i32,
     /// Its value.
     pub digest: i64,
 }
 
-/// What stands behind the znodes: the state of the tree when the last znode had been written down.
+/// The part after the znodes: the state of the tree when the last znode was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Trailer {
-    /// The digest; servers before 3.6 write none, nor do those with `digest.enabled=false`.
+    /// The digest; servers before 3.6 write none, and servers with `digest.enabled=false` write none either.
     pub digest: Option<ZxidDigest>,
     /// The last applied txn; servers before 3.9 write none.
     pub last_zxid: Option<Zxid>,
@@ -66,10 +66,10 @@ pub struct Trailer {
 /// Whether the last zxid is written. Apache: `serializeLastProcessedZxid.enabled`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LastZxid {
-    /// As 3.9 does.
+    /// Like 3.9.
     #[default]
     Write,
-    /// As servers before 3.9 did.
+    /// Like servers before 3.9.
     Omit,
 }
 
@@ -87,7 +87,7 @@ impl Trailer {
         Trailer { digest, last_zxid: (last_zxid == LastZxid::Write).then_some(zxid) }
     }
 
-    /// The last txn of which there may be an effect in a snapshot of this name.
+    /// The last txn of which a snapshot of this name may show an effect.
     #[must_use]
     pub fn fuzzy_until(&self, file_zxid: Zxid) -> Zxid {
         let digest_zxid = self.digest.map_or(Zxid::ZERO, |digest| digest.zxid);
@@ -95,7 +95,7 @@ impl Trailer {
     }
 }
 
-/// Appends sessions and ACLs, as they stand in a file and in a leader's snapshot for a learner.
+/// Appends sessions and ACLs, as in a file and in a leader's snapshot for a learner.
 pub fn encode_tables(sessions: &[(SessionId, i32)], acls: &[(i64, Arc<[Acl]>)], out: &mut Vec<u8>) {
     out.put_vector(sessions, |out, (id, timeout_ms)| {
         out.put_long(id.0);

@@ -1,17 +1,17 @@
-//! Whether a server of an ensemble may vote: one that has lost something must not, before a leader that has not lost
+//! Whether a server of an ensemble may vote: one that has lost something must not, until a leader that has not lost
 //! it has brought this server up to date.
 //!
-//! A vote says "I know everything that I have ever acknowledged and promised". A server that forgot some of it
-//! and votes all the same can elect a leader without a txn that a quorum had acknowledged, or a second leader for
-//! one epoch. So what was lost is noted in a file, durably, before anything else happens that depends on the loss,
-//! and voting is suspended as long as the file is there:
+//! A vote says "I know everything that I have ever acknowledged and promised". A server that lost some of it
+//! and votes anyway can elect a leader without a txn that a quorum had acknowledged, or a second leader for
+//! one epoch. So the loss is recorded in a file, durably, before anything that depends on it,
+//! and voting is suspended while the file exists:
 //! - an operator gave up a part of the log (`herdsman.acceptLossAfter`);
 //! - an epoch file is missing although this server has been in an epoch;
 //! - the directories are empty, and `db.autocreate=false` says that they should not be.
 //!
-//! Who knows that nothing is lost, because these files are to be the beginning of a new ensemble or all of its members
-//! have the same ones, says so with an empty file `initialize` in dataDir. It allows voting at the next start, and is
-//! used up by it.
+//! An operator who knows that nothing is lost, because a new ensemble starts from these files or all of its members
+//! have the same ones, creates an empty file `initialize` in dataDir. It allows voting at the next start, and is
+//! removed then.
 //!
 //! The file is ours, and Apache ignores it: a server that runs as Apache's meanwhile votes.
 //!
@@ -22,22 +22,22 @@ use std::path::{Path, PathBuf};
 
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at, read_whole, remove_if_there, replace_whole};
 
-/// The file that suspends voting; it is in the directory of the snapshots and says why.
+/// The file that suspends voting; it is in the directory of the snapshots and contains the reason.
 pub const SUSPENDED_FILE: &str = "herdsman.votingSuspended";
-/// The name under which it is written.
+/// Its name while it is being written.
 const TEMPORARY_FILE: &str = "herdsman.votingSuspended.tmp";
 /// The file in dataDir by which an operator allows voting.
 pub const INITIALIZE_FILE: &str = "initialize";
-/// More of a reason is not read.
+/// Limit for the reason.
 const REASON_BYTES_MAX: u64 = 64 << 10;
 
-/// Why it is not known whether a server may vote.
+/// An I/O error because of which it is not known whether a server may vote.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read or change {path}, which says whether this server may vote: {source}", path = path.display())]
 pub struct VotingError {
     /// Which file or directory.
     pub path: PathBuf,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
@@ -47,7 +47,7 @@ impl From<IoErrorAt> for VotingError {
     }
 }
 
-/// Suspends voting, durably. A reason that is there already stays.
+/// Suspends voting, durably. An earlier reason stays.
 pub fn suspend(disk: &dyn Disk, dirs: &Dirs, reason: &str) -> Result<(), VotingError> {
     if suspended(disk, dirs)?.is_some() {
         return Ok(());
@@ -59,7 +59,7 @@ pub fn suspend(disk: &dyn Disk, dirs: &Dirs, reason: &str) -> Result<(), VotingE
     Ok(())
 }
 
-/// Why voting is suspended, if it is.
+/// The reason why voting is suspended, if it is.
 pub fn suspended(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, VotingError> {
     let path = dirs.data.join(SUSPENDED_FILE);
     match read_whole(disk, &path, REASON_BYTES_MAX) {
@@ -134,7 +134,7 @@ mod tests {
         allow(&disk, &dirs()).unwrap();
     }
 
-    /// The power may fail between any two steps: voting is suspended, or the operator's word is still there.
+    /// The power may fail between any two steps: voting is suspended, or `initialize` is still there.
     #[test]
     fn an_operator_allows_voting_once() {
         for power in 0..6 {
@@ -150,7 +150,7 @@ mod tests {
             }
             assert_eq!(disk.content(&path), None);
             assert_eq!(suspended(&disk, &dirs()).unwrap(), None);
-            // It was used up.
+            // The file was removed.
             suspend(&disk, &dirs(), "lost again").unwrap();
             assert_eq!(settle(&disk, &dirs()).unwrap().as_deref(), Some("lost again"));
         }

@@ -47,11 +47,11 @@ pub(super) fn accept_later(last_good: Zxid, location: &Location) -> Result<Repai
 /// Gives up only what is damaged or missing; a new snapshot covers the gap.
 pub(super) fn accept_damaged_only(
     last_good: Zxid,
-    trouble: &LogWalkError,
+    fault: &LogWalkError,
     location: &Location,
 ) -> Result<RepairPlan> {
-    if matches!(trouble, LogWalkError::Backwards { .. } | LogWalkError::Io { .. }) {
-        bail!("{trouble}: only --accept-loss=later can help here. Nothing was changed");
+    if matches!(fault, LogWalkError::Backwards { .. } | LogWalkError::Io { .. }) {
+        bail!("{fault}: only --accept-loss=later can help here. Nothing was changed");
     }
     let (recovered, _) = load_until(last_good, location)?;
     let mut tree = recovered.tree;

@@ -1,13 +1,13 @@
-//! A disk in memory that can crash, fill up, lose its power, fail a sync and rot, all on command and
+//! A disk in memory that can crash, fill up, lose its power, fail a sync and flip bits, all on command and
 //! repeatably.
 //!
 //! Every file has two contents: what a reader sees now and what the last sync made durable; the names
-//! in a directory likewise. [`MemoryDisk::crash`] forgets the difference piece by piece, as its caller
-//! decides: sector by sector, so that a write can be torn anywhere that a real disk tears it. Open
-//! files of the time before the crash answer with errors from then on.
+//! in a directory likewise. [`MemoryDisk::crash`] drops the difference piece by piece, as its caller
+//! decides: sector by sector, so that a write can be torn wherever a real disk tears it. Files
+//! that were open before the crash return errors from then on.
 //!
 //! After an injected sync failure the file behaves as on Linux: what was to be synced stays readable,
-//! later syncs succeed, and none of them makes it durable. Whoever retries a sync is thus found out.
+//! later syncs succeed, and none of them makes it durable. So code that retries a sync fails its tests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -16,14 +16,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{DirEntry, Disk, DiskLock, LockError, ReadFile, WriteFile, out_of_descriptors};
 
-/// What a disk writes in one piece.
+/// The unit that a disk writes atomically.
 pub const SECTOR_BYTES: usize = 512;
 
-/// Something written and not synced, about which [`MemoryDisk::crash`] asks whether it survives.
+/// Something written and not synced: [`MemoryDisk::crash`] asks whether it survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsynced<'a> {
-    /// A name made, changed or removed. They survive in order: after the first "no" none is asked
-    /// about.
+    /// A name created, changed or removed. Names survive in order: after the first "no" there is no further question
+    /// about names.
     Name(&'a Path),
     /// A file's new length.
     Length(&'a Path),
@@ -109,7 +109,7 @@ impl MemoryDisk {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The power fails. `survives` is asked about everything unsynced, names first, then file by
+    /// Simulates a power failure. `survives` is called for everything unsynced, names first, then file by
     /// file in the order of names, sectors in the order of offsets.
     pub fn crash(&self, mut survives: impl FnMut(Unsynced<'_>) -> bool) {
         let mut state = self.state();
@@ -130,51 +130,51 @@ impl MemoryDisk {
         }
     }
 
-    /// Nothing may be written past this many bytes in all files together; `None` lifts it.
+    /// Limits the total bytes of all files; `None` removes the limit.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity_bytes = bytes;
     }
 
-    /// Whether files and directories can be opened at all; not if there are no file descriptors left.
+    /// Sets whether files and directories can be opened, or fail as if no file descriptors were left.
     pub fn set_openable(&self, openable: bool) {
         self.state().opens_fail = !openable;
     }
 
-    /// Lets the n-th file sync from now on fail (0: the next).
+    /// Makes the n-th file sync from now on fail (0: the next).
     pub fn fail_sync(&self, n: u64) {
         let mut state = self.state();
         state.failing_sync = Some(state.syncs + n);
     }
 
-    /// The power goes off after `n` more changes: from then on nothing is changed or made durable, and
-    /// whoever tries gets an error, until [`MemoryDisk::crash`] says what was left. A test that goes
+    /// Cuts the power after `n` more changes: from then on nothing is changed or made durable, and
+    /// every attempt gets an error, until [`MemoryDisk::crash`] decides what is left. A test that goes
     /// through all `n` up to the [`MemoryDisk::changes`] of an operation crashes it everywhere.
     pub fn cut_power_after(&self, n: u64) {
         let mut state = self.state();
         state.power_ends_at = Some(state.changes + n);
     }
 
-    /// Changes made so far: files made, written, grown, cut, renamed, removed or synced, and
+    /// Changes made so far: files created, written, grown, cut, renamed, removed or synced, and
     /// directories synced.
     #[must_use]
     pub fn changes(&self) -> u64 {
         self.state().changes
     }
 
-    /// File syncs asked for so far.
+    /// File syncs so far.
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.state().syncs
     }
 
-    /// What a file holds now.
+    /// The current content of a file.
     #[must_use]
     pub fn content(&self, path: &Path) -> Option<Vec<u8>> {
         let state = self.state();
         state.names.get(path).map(|inode| state.inodes[*inode].content.clone())
     }
 
-    /// Puts a file there, durably, or changes it behind everybody's back.
+    /// Creates a file durably, or changes it without any open handle noticing.
     pub fn put(&self, path: &Path, content: Vec<u8>) {
         let mut state = self.state();
         if let Some(parent) = path.parent() {
@@ -192,7 +192,7 @@ impl MemoryDisk {
         state.durable_names.insert(path.to_owned(), number);
     }
 
-    /// Turns one bit of a file over, durably.
+    /// Flips one bit of a file, durably.
     pub fn flip_bit(&self, path: &Path, offset: usize, bit: u8) {
         let mut state = self.state();
         let Some(number) = state.names.get(path).copied() else {
@@ -222,7 +222,7 @@ impl State {
         }
     }
 
-    /// Counts a change that is about to be made.
+    /// Counts a change before it is made.
     fn count_change(&mut self) -> io::Result<()> {
         if self.power_ends_at.is_some_and(|end| self.changes >= end) {
             return Err(io::Error::other("the power is off"));
@@ -275,7 +275,7 @@ impl Inode {
         self.shortest = self.content.len();
     }
 
-    /// Decides what of the difference between `content` and `durable` survives.
+    /// Applies the parts of the difference between `content` and `durable` that survive.
     fn settle(&mut self, path: &Path, survives: &mut impl FnMut(Unsynced<'_>) -> bool) {
         let (old, new) = (self.durable.len(), self.content.len());
         let length = if old == new || survives(Unsynced::Length(path)) { new } else { old };
@@ -412,7 +412,7 @@ impl Disk for MemoryDisk {
         }))
     }
 
-    /// There are no links, so the lock file does.
+    /// There are no links, so the lock file is enough.
     fn lock_directories(&self, _: &[&Path]) -> Result<Vec<Box<dyn DiskLock>>, LockError> {
         Ok(Vec::new())
     }
@@ -567,7 +567,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_sync_is_never_made_good() {
+    fn what_a_failed_sync_lost_never_becomes_durable() {
         let (disk, path) = (disk(), Path::new("/d/f"));
         let mut file = disk.create(path).unwrap();
         disk.sync_dir(Path::new("/d")).unwrap();

@@ -4,8 +4,8 @@
 //! file system has no such thing. Everything is positional, so no file keeps a cursor.
 //!
 //! Symbolic links to files are files: they are listed, read, cut and written as what they point to, as in
-//! Apache. Renaming and removing concern the link itself. A link to something that cannot be reached is listed too,
-//! so that opening it fails: a log that is missing must not look like one that never was. A new file is never
+//! Apache. Renaming and removing apply to the link itself. A link whose target cannot be reached is listed too,
+//! so that opening it fails: a missing log must not look like one that never existed. A new file is never
 //! created through a link, and neither is the lock file, which an administrator's tools may open where
 //! the server's user can create links.
 
@@ -44,7 +44,7 @@ impl Disk for RealDisk {
             let bytes = match fs::metadata(entry.path()) {
                 Ok(metadata) if metadata.is_file() => metadata.len(),
                 Ok(_) => continue,
-                // It leads nowhere. (The type may have to be asked for, and the file may be gone by then.)
+                // A dangling link. (The type may need another system call, and the file may be gone by then.)
                 Err(_) if entry.file_type().is_ok_and(|file_type| file_type.is_symlink()) => 0,
                 // Removed since the directory was read.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
@@ -97,7 +97,7 @@ impl Disk for RealDisk {
         let mut file = open_lock_file(path)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
-                // With a second name it may be a file of another user, and is not overwritten.
+                // A file with a second hard link may belong to another user, and is not overwritten.
                 if file.metadata()?.nlink() == 1 {
                     file.set_len(0)?;
                     file.write_all(note.as_bytes())?;
@@ -133,7 +133,7 @@ impl Disk for RealDisk {
     }
 }
 
-/// What came of opening a file. `ENOMEM` is recognized here and nowhere else: from a sync it would be final.
+/// Converts the result of opening a file. `ENOMEM` is recognized only here: from a sync it would be final.
 fn opened<T>(result: io::Result<T>) -> io::Result<T> {
     result.map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => out_of_descriptors(error),
@@ -141,7 +141,7 @@ fn opened<T>(result: io::Result<T>) -> io::Result<T> {
     })
 }
 
-/// As [`opened`]. The error of a link says where it leads: a listing shows it as a file.
+/// Like [`opened`]. The error for a link names its target: a listing shows it as a file.
 fn opened_at<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
     opened(result).map_err(|error| match fs::read_link(path) {
         Ok(target) if !crate::is_out_of_descriptors(&error) => io::Error::new(
@@ -152,7 +152,7 @@ fn opened_at<T>(path: &Path, result: io::Result<T>) -> io::Result<T> {
     })
 }
 
-/// Opens a regular file to read it. A FIFO would block until somebody writes, and a device may have no end.
+/// Opens a regular file for reading. A FIFO would block until there is a writer, and a device may have no end.
 fn open_regular(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(flag(OFlags::NONBLOCK));
@@ -178,7 +178,7 @@ fn open_lock_file(path: &Path) -> io::Result<File> {
         .custom_flags(flag(OFlags::NOFOLLOW));
     let file = options.open(path).map_err(|error| match Errno::from_io_error(&error) {
         Some(Errno::LOOP) => io::Error::other(
-            "it is a link to a file that may be of another user. Remove the link and try again",
+            "it is a link to a file that may belong to another user. Remove the link and try again",
         ),
         _ => error,
     })?;
@@ -192,14 +192,14 @@ struct RealLock {
 
 impl DiskLock for RealLock {}
 
-/// Whether a file system has reserved room.
+/// Whether a file system has reserved space.
 #[derive(Debug, PartialEq, Eq)]
 enum Reserved {
     Yes,
     NotSupported,
 }
 
-/// Reserves room. Reserving a lot takes time, in which a signal may arrive; that is no failure of the disk.
+/// Reserves space. A large reservation takes time, in which a signal may arrive; that is not a failure of the disk.
 fn reserved(fallocate: impl FnMut() -> rustix::io::Result<()>) -> io::Result<Reserved> {
     match rustix::io::retry_on_intr(fallocate) {
         Ok(()) => Ok(Reserved::Yes),

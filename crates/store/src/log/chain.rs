@@ -1,17 +1,17 @@
-//! Which txns of a log continue a snapshot. Pure: in come the places of a log in order, out comes for each record
-//! whether it may be applied, and the first thing that must not be stepped over.
+//! Decides which txns of a log continue a snapshot. Pure. In: the parts of a log in order. Out: for each record
+//! whether it may be applied, and the first fault that must not be skipped.
 //!
 //! The rules:
-//! - What the snapshot covers is of no interest, whatever it is: damage, holes, steps back.
+//! - What the snapshot covers does not matter: damage, gaps, steps back.
 //! - A txn may be applied if its zxid is the last one plus one; or if it is the first one of a later epoch and nothing
-//!   shows that a txn stood between the two: no damage, no snapshot's name, and not the name of its own file.
-//! - Damage is harmless where what follows it is covered by the snapshot or is the very next txn, be it by the name of
-//!   the next file: then an earlier start has dropped what is damaged. Anything else behind damage may be behind a
-//!   hole.
-//! - A write that was never completed is none of these: nobody was told about it.
+//!   shows that there was a txn between the two: no damage, no snapshot's name, and not the name of its own file.
+//! - Damage is harmless if what follows it is covered by the snapshot or is the very next txn, also if only the name of
+//!   the next file shows it: then an earlier start has dropped what is damaged. Anything else after damage may be after
+//!   a gap.
+//! - A write that was never completed is not a fault: it was never acknowledged.
 //!
-//! Reading asks these questions record by record, planning asks them again piece by piece, and both come to the same
-//! answer because it is given here.
+//! Reading applies these rules record by record, planning again piece by piece, and both get the same
+//! result because the rules are here.
 
 use herdsman_proto::{DecodeError, Zxid};
 
@@ -19,20 +19,20 @@ use super::pieces::{LogPiece, PieceContent};
 use super::walk::follows;
 use crate::names::LogName;
 
-/// The first thing in a log that must not be stepped over.
+/// The first fault in a log that must not be skipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFault {
     /// In which file.
     pub file: LogName,
-    /// Where: up to here that file is good.
+    /// Its offset: the file is good up to here.
     pub offset: u64,
     /// The last txn before it, in the log or in the snapshot.
     pub last_good: Zxid,
-    /// What it is.
+    /// The kind of fault.
     pub kind: LogFaultKind,
 }
 
-/// What must not be stepped over.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFaultKind {
     /// Damage that no snapshot covers.
@@ -44,7 +44,7 @@ pub enum LogFaultKind {
     },
     /// Txns are missing before this one.
     Gap {
-        /// The txn behind the gap.
+        /// The txn after the gap.
         found: Zxid,
     },
     /// The zxid is not later than the one before.
@@ -52,7 +52,7 @@ pub enum LogFaultKind {
         /// The zxid.
         found: Zxid,
     },
-    /// A valid record holds no txn that we know.
+    /// The txn in a valid record cannot be decoded.
     Undecodable {
         /// Its zxid.
         zxid: Zxid,
@@ -61,7 +61,7 @@ pub enum LogFaultKind {
     },
 }
 
-/// The txns that continue a snapshot, as far as the log was looked at.
+/// The txns that continue a snapshot, as far as the log was read.
 pub(crate) struct Chain<'a> {
     /// The snapshot has everything up to here.
     base: Zxid,
@@ -70,17 +70,17 @@ pub(crate) struct Chain<'a> {
     /// The one before it.
     previous: Zxid,
     known: &'a [Zxid],
-    /// The file that is looked at, and whether a record of it was seen.
+    /// The current file, and whether a record of it was read.
     file: Option<(LogName, bool)>,
-    /// Damage behind `last` that nothing has shown to be harmless yet.
+    /// Damage after `last` that nothing has shown to be harmless yet.
     doubt: Option<LogFault>,
-    trouble: Option<LogFault>,
+    fault: Option<LogFault>,
 }
 
 impl<'a> Chain<'a> {
-    /// Starts behind a snapshot. The txns in `known` have been.
+    /// Starts after a snapshot. The txns in `known` have existed.
     pub(crate) fn new(base: Zxid, known: &'a [Zxid]) -> Self {
-        Chain { base, last: base, previous: base, known, file: None, doubt: None, trouble: None }
+        Chain { base, last: base, previous: base, known, file: None, doubt: None, fault: None }
     }
 
     /// The last txn that may be applied.
@@ -88,17 +88,17 @@ impl<'a> Chain<'a> {
         self.last
     }
 
-    /// What must not be stepped over, if there is anything so far.
-    pub(crate) fn trouble(&self) -> Option<&LogFault> {
-        self.trouble.as_ref()
+    /// The fault that must not be skipped, if there is one so far.
+    pub(crate) fn fault(&self) -> Option<&LogFault> {
+        self.fault.as_ref()
     }
 
-    /// Everything was looked at: damage that nothing has explained is trouble.
+    /// Ends the log: damage that nothing has shown to be harmless is a fault.
     pub(crate) fn finish(self) -> (Zxid, Option<LogFault>) {
-        (self.last, self.trouble.or(self.doubt))
+        (self.last, self.fault.or(self.doubt))
     }
 
-    /// A file begins.
+    /// Begins a file.
     pub(crate) fn start_file(&mut self, name: LogName) {
         self.file = Some((name, false));
         if name.zxid == self.last.next() {
@@ -106,7 +106,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// A file ends. One without records is named by the txn that it was made for. That one must come next, or
+    /// Ends a file. A file without records is named by the txn that it was created for. That one must come next, or
     /// those before it are missing.
     pub(crate) fn end_file(&mut self, name: LogName) {
         let is_empty = matches!(self.file.take(), Some((_, false)));
@@ -115,10 +115,10 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// A record. True if it may be applied.
+    /// Adds a record. Returns whether it may be applied.
     pub(crate) fn record(&mut self, file: LogName, offset: u64, zxid: Zxid) -> bool {
         let name = self.file.replace((file, true)).filter(|(_, seen)| !seen);
-        if self.trouble.is_some() {
+        if self.fault.is_some() {
             return false;
         }
         if zxid <= self.last {
@@ -138,7 +138,7 @@ impl<'a> Chain<'a> {
         true
     }
 
-    /// Something that is no record and no torn write.
+    /// Adds bytes that are neither a record nor a torn write.
     pub(crate) fn damage(
         &mut self,
         file: LogName,
@@ -150,7 +150,7 @@ impl<'a> Chain<'a> {
         self.doubt.get_or_insert(doubt);
     }
 
-    /// The record that was just looked at cannot be decoded.
+    /// Reports that the last record cannot be decoded.
     pub(crate) fn undecodable(
         &mut self,
         file: LogName,
@@ -158,13 +158,13 @@ impl<'a> Chain<'a> {
         zxid: Zxid,
         error: DecodeError,
     ) {
-        if self.trouble.is_none() && zxid == self.last {
+        if self.fault.is_none() && zxid == self.last {
             self.last = self.previous;
             self.fail(file, offset, LogFaultKind::Undecodable { zxid, error });
         }
     }
 
-    /// A whole piece, as reading has seen it.
+    /// Adds a whole piece, as it was read.
     pub(crate) fn piece(&mut self, piece: &LogPiece) {
         let LogPiece { file, start, .. } = *piece;
         if self.file.is_none() {
@@ -183,7 +183,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Records without a gap.
+    /// Adds a run of records without gaps.
     fn run(&mut self, file: LogName, start: u64, (first, last): (Zxid, Zxid)) {
         let is_covered_in_part = self.last == self.base && first <= self.base && last > self.base;
         let joint = if is_covered_in_part { self.base.next() } else { first };
@@ -192,7 +192,7 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Nothing stands between the last txn and this one, in a file of the given name.
+    /// Whether there is nothing between the last txn and this one, in a file of the given name.
     fn joins(&self, zxid: Zxid, name: Option<Zxid>) -> bool {
         let is_between = |known: Zxid| self.last < known && known < zxid;
         zxid == self.last.next()
@@ -202,10 +202,10 @@ impl<'a> Chain<'a> {
                 && !name.is_some_and(is_between)
     }
 
-    /// Nothing is applied from here on. If there is damage before, that is the reason.
+    /// Stops: nothing is applied from here on. If there is damage before, that is the fault.
     fn fail(&mut self, file: LogName, offset: u64, kind: LogFaultKind) {
-        let trouble = LogFault { file, offset, last_good: self.last, kind };
-        let first = self.doubt.take().unwrap_or(trouble);
-        self.trouble.get_or_insert(first);
+        let fault = LogFault { file, offset, last_good: self.last, kind };
+        let first = self.doubt.take().unwrap_or(fault);
+        self.fault.get_or_insert(first);
     }
 }

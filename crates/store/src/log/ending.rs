@@ -1,30 +1,30 @@
-//! Why the records of a log file stop where they stop: the end, a torn write, or damage.
+//! Finds out why the records of a log file stop: the end, a torn write, or damage.
 //!
-//! The question decides between "go on" and "somebody who was told that a write succeeded may be
-//! wrong", so here is the whole argument.
+//! The result decides whether a server may continue, or whether a write that was acknowledged may be
+//! lost. So here is the whole argument.
 //!
 //! **What a crash leaves.** A batch is one write at the end of a file that holds only zeros there
-//! (or ends there), and nothing is written behind it before its sync has returned. After a power
+//! (or ends there), and nothing is written after it before its sync has returned. After a power
 //! failure any sectors of the one unsynced batch may be missing, that is, zero. Everything before it
 //! was synced. Journaling file systems make the pieces appear from front to back: the preallocated
 //! blocks read as zeros until the journal, which is written after the data, says otherwise. So a
 //! torn batch is, in practice, a *prefix*: whole records, then one record whose end is missing, then
 //! zeros to the end of the file.
 //!
-//! **The rule.** Let P be the end of the last valid record and E the end of the last byte behind it
+//! **The rule.** Let P be the end of the last valid record and E the end of the last byte after it
 //! that is not zero.
 //! - E = P: the end.
 //! - The bytes from P to E are the beginning of one record: its head is incomplete, or its end mark
-//!   lies at or behind E. Then it is *torn*, because a record that was synced has its end mark. But a head
-//!   can be damaged, and then its length is not to be believed. So a torn write is the last thing in a file:
-//!   if a valid record with a later zxid follows anywhere behind P, it is damage. And a record that is all
-//!   there is not torn: if the stored checksum fits a shorter payload that an end mark follows, or the
+//!   is at or after E. Then it is *torn*, because a record that was synced has its end mark. But a head
+//!   can be damaged, and then its length cannot be trusted. So a torn write is the last thing in a file:
+//!   if a valid record with a later zxid follows anywhere after P, it is damage. And a complete record
+//!   is not torn: if the stored checksum matches a shorter payload that an end mark follows, or the
 //!   bytes between the head and an end mark at E are one whole txn, it is damage.
 //! - Anything else is *damage*: a record with its end mark in place and a wrong checksum, a wrong end
-//!   mark, a hole with something behind it.
+//!   mark, a gap of zeros with something after it.
 //!
 //! Nothing but this log's own records can follow P. Log files are new when they are opened, preallocated room
-//! reads as zeros, and what is cut off is cut with the file's length. A record inside of a client's data is
+//! reads as zeros, and what is cut off is cut with the file's length. A record inside a client's data is
 //! taken for one of the log's own only if its zxid is later than the last good one.
 //!
 //! **What the rule cannot know.** If record k is torn and record k+1 of the same batch is whole, the
@@ -34,11 +34,11 @@
 //! txn. The other way round, the last record's end vanishing into zeros after its sync looks like a
 //! torn write, and no log without a second copy can see that.
 //!
-//! Damage in a file is harmless when the next file starts with exactly the txn that is missing: then
-//! what is damaged was dropped by an earlier restart, and nobody has to look here.
+//! Damage in a file is harmless if the next file starts with exactly the txn that is missing: then
+//! an earlier restart has dropped what is damaged, and this check is not needed.
 //!
-//! Apache: `FileTxnIterator.next` takes a length of 0, a missing end mark and the end of the file for
-//! the end, wherever they stand, and so drops the rest of a file after one damaged length.
+//! Apache: `FileTxnIterator.next` takes a length of 0, a missing end mark and the end of the file as
+//! the end, wherever they are, and so drops the rest of a file after one damaged length.
 
 use std::io;
 
@@ -54,35 +54,35 @@ use super::{
 use crate::disk::ReadFile;
 
 pub(super) const CHUNK_BYTES: usize = 256 << 10;
-/// A longer rest of a file is not decoded to see whether it is one whole txn.
+/// A longer rest of a file is not decoded to find out whether it is one whole txn.
 const WHOLE_TXN_BYTES_MAX: u64 = 16 << 20;
 const ADLER_MODULUS: u32 = 65521;
 static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
-/// Why the records stop.
+/// The reason why the records stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecordsEnd {
     /// Nothing follows.
     Clean,
     /// The beginning of a record that was never completed follows.
     Torn {
-        /// How much of it there is.
+        /// Its length so far.
         bytes: u64,
     },
     /// What follows cannot come from an interrupted write.
     Damaged(LogDamage),
 }
 
-/// What is wrong at the place where the records stop.
+/// The damage at the end of the records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogDamage {
-    /// In words.
+    /// Its description.
     pub why: &'static str,
     /// The next valid record, if there is one in the file: its offset and zxid.
     pub next_valid: Option<(u64, Zxid)>,
 }
 
-/// Looks at what follows the last valid record.
+/// Classifies what follows the last valid record.
 pub fn classify(reader: &RecordReader) -> io::Result<RecordsEnd> {
     let file = reader.file();
     let start = reader.offset();
@@ -108,7 +108,7 @@ pub fn classify(reader: &RecordReader) -> io::Result<RecordsEnd> {
     })
 }
 
-/// What is wrong with a header, unless it is the beginning of a right one.
+/// Describes what is wrong with a header, unless it is the beginning of a valid one.
 fn header_damage(file: &dyn ReadFile, end: u64) -> io::Result<Option<&'static str>> {
     if end <= HEADER_CHECKED_BYTES as u64 {
         let mut found = vec![0; usize::try_from(end).unwrap_or(HEADER_CHECKED_BYTES)];
@@ -120,7 +120,7 @@ fn header_damage(file: &dyn ReadFile, end: u64) -> io::Result<Option<&'static st
     Ok(Some("the file does not start with a txn log's header"))
 }
 
-/// What is wrong with the record at `start`, unless it is the beginning of a right one.
+/// Describes what is wrong with the record at `start`, unless it is the beginning of a valid one.
 fn record_damage(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<Option<&'static str>> {
     if end <= start + RECORD_HEAD_BYTES as u64 {
         return Ok(None);
@@ -130,7 +130,7 @@ fn record_damage(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<Option
     let (crc, length) = parse_head(&head);
     let Some(length) = u64::try_from(length).ok().filter(|length| *length > 0) else {
         return Ok(Some(if head == [0; RECORD_HEAD_BYTES] {
-            "there is a gap of zeros, and something behind it"
+            "there is a gap of zeros, and something after it"
         } else {
             "the record's length is impossible"
         }));
@@ -154,7 +154,7 @@ fn record_damage(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<Option
     }))
 }
 
-/// What stands between the head and an end mark right before `end` is exactly one txn.
+/// Whether the bytes between the head and an end mark right before `end` are exactly one txn.
 fn is_whole_txn(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<bool> {
     let bytes = end - start - RECORD_HEAD_BYTES as u64;
     let Some(bytes) = usize::try_from(bytes).ok().filter(|_| bytes <= WHOLE_TXN_BYTES_MAX) else {
@@ -170,7 +170,7 @@ fn is_whole_txn(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<bool> {
     Ok(Entry::decode(&payload).is_ok())
 }
 
-/// Some end mark before `end` closes a payload that has the checksum `crc`.
+/// Whether an end mark before `end` ends a payload with the checksum `crc`.
 fn shorter_record_fits(file: &dyn ReadFile, start: u64, end: u64, crc: u64) -> io::Result<bool> {
     let (mut low, mut high) = (1u32, 0u32);
     let mut length = 0;
@@ -194,7 +194,7 @@ fn shorter_record_fits(file: &dyn ReadFile, start: u64, end: u64, crc: u64) -> i
     Ok(found)
 }
 
-/// The offset behind the last byte that is not zero between `start` and `end`; `start` if all are.
+/// The offset after the last byte between `start` and `end` that is not zero; `start` if all are.
 fn last_nonzero_end(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<u64> {
     let mut chunk = vec![0; CHUNK_BYTES];
     let mut chunk_end = end;
@@ -202,7 +202,7 @@ fn last_nonzero_end(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<u64
         let chunk_start = chunk_end.saturating_sub(CHUNK_BYTES as u64).max(start);
         let bytes = usize::try_from(chunk_end - chunk_start).expect("at most a chunk");
         read_exactly(file, chunk_start, &mut chunk[..bytes])?;
-        // Mostly padding, which comparing slices passes over quickly.
+        // Mostly padding, which a comparison of slices skips quickly.
         if chunk[..bytes] != ZEROS[..bytes]
             && let Some(index) = chunk[..bytes].iter().rposition(|byte| *byte != 0)
         {
@@ -232,7 +232,7 @@ pub(super) fn for_each_chunk(
     Ok(())
 }
 
-/// Reads bytes that are there, since they lie before the file's end.
+/// Reads bytes that exist, because they are before the file's end.
 pub(crate) fn read_exactly(
     file: &dyn ReadFile,
     mut offset: u64,

@@ -1,12 +1,12 @@
-//! Takes the log apart: what is there, file by file, good or bad. Nothing is decided here.
+//! Divides the log into pieces, file by file, valid or not. Nothing is decided here.
 //!
 //! In: log files, oldest first. Out: their [`LogPiece`]s in order, each with its file, its offsets and the zxids in it;
-//! and, while they are read, each record that continues the snapshot, for whoever applies it. Reading does not end
-//! at damage or a hole: what lies behind is part of the picture. [`super::chain`] says what continues what, and
-//! [`super::walk`] and [`crate::recover::plan`] decide what to make of it.
+//! and, while they are read, each record that continues the snapshot, for the caller to apply. Reading does not end
+//! at damage or a gap: what follows matters for the decision. [`super::chain`] says what continues what, and
+//! [`super::walk`] and [`crate::recover::plan`] decide what to do.
 //!
-//! Memory is bounded by the number of pieces, not by that of records: a run of records is one piece. Behind a break
-//! no more than [`PIECES_MAX`] are gathered; the rest of the log is given up or refused in any case.
+//! Memory is bounded by the number of pieces, not by that of records: a run of records is one piece. After a break
+//! at most [`PIECES_MAX`] are gathered; the rest of the log is given up or refused in any case.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ use super::record::{Record, RecordReader};
 use crate::disk::{Disk, IoErrorAt, io_at};
 use crate::names::LogName;
 
-/// Once there is a break and more pieces than this, later files are not read.
+/// If there is a break and there are more pieces than this, later files are not read.
 const PIECES_MAX: usize = 10_000;
 /// Damaged places in one file after which the rest of the file counts as damaged: each costs a search through it.
 pub(crate) const DAMAGES_PER_FILE_MAX: usize = 100;
@@ -32,15 +32,15 @@ pub struct LogPiece {
     pub start: u64,
     /// Where it ends.
     pub end: u64,
-    /// What it is.
+    /// Its content.
     pub content: PieceContent,
 }
 
-/// What a part of a log file holds.
+/// The content of a part of a log file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PieceContent {
     /// Valid records, each with the zxid of the one before plus one. Where a run ends and another one starts right
-    /// behind it, there is a new epoch, a hole, or a step back.
+    /// after it, there is a new epoch, a gap, or a step back.
     Run {
         /// The zxid of its first record.
         first: Zxid,
@@ -49,14 +49,14 @@ pub enum PieceContent {
         /// Its records.
         records: u64,
     },
-    /// A record with a right checksum that holds no txn that we know.
+    /// A record with a valid checksum whose txn cannot be decoded.
     Undecodable {
         /// Its zxid.
         zxid: Zxid,
         /// What is wrong.
         error: DecodeError,
     },
-    /// Bytes that are no records and that no interrupted write leaves.
+    /// Bytes that are not records and that no interrupted write leaves.
     Damage {
         /// What is wrong.
         why: &'static str,
@@ -65,15 +65,15 @@ pub enum PieceContent {
     },
     /// The beginning of a record that was never completed.
     Torn,
-    /// What is behind the last record, as far as it was looked at, up to the end of the file. Each file that was read
+    /// The bytes after the last record, as far as they were read, up to the end of the file. Each file that was read
     /// to its end has one.
     End,
 }
 
-/// What there is to read.
+/// The log files to read.
 #[derive(Clone, Copy, Debug)]
 pub struct LogFiles<'a> {
-    /// Where the files are.
+    /// The directory of the files.
     pub dir: &'a Path,
     /// The files, oldest first.
     pub files: &'a [LogName],
@@ -81,38 +81,38 @@ pub struct LogFiles<'a> {
     pub after: Zxid,
     /// Nothing is read after this txn, so nothing after it can be wrong.
     pub until: Option<Zxid>,
-    /// Txns that have been, each named by a snapshot: the log may end before one, but not step over it.
-    /// This is how a hole in front of a new epoch is seen.
+    /// Txns that have existed, each named by a snapshot: the log may end before one, but not skip it.
+    /// This is how a gap before a new epoch is detected.
     pub known: &'a [Zxid],
 }
 
-/// Where reading stopped because the last wanted txn was reached.
+/// The point where reading stopped because the last requested txn was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StopPoint {
     /// In which file.
     pub name: LogName,
-    /// Up to here it is wanted.
+    /// The end of the requested part.
     pub wanted_bytes: u64,
     /// Records in that part.
     pub records: u64,
-    /// The record that follows, if it was looked at.
+    /// The record that follows, if it was read.
     pub next: Option<Zxid>,
 }
 
-/// All that was read.
+/// The result of reading.
 #[derive(Debug, Default)]
 pub struct LogPieces {
     /// The pieces, in the order of the files.
     pub pieces: Vec<LogPiece>,
-    /// Txns handed on.
+    /// Txns passed on.
     pub txns: u64,
     /// Their bytes in the files.
     pub bytes: u64,
-    /// The last wanted txn was reached here.
+    /// Where the last requested txn was reached.
     pub stop: Option<StopPoint>,
 }
 
-/// Takes each txn that continues the snapshot.
+/// Called for each txn that continues the snapshot.
 pub type VisitRecord<'a> = dyn FnMut(&Record<'_>) -> Result<(), DecodeError> + 'a;
 
 /// Reads the files. Fails only if the disk does.
@@ -134,7 +134,7 @@ pub(crate) fn read_pieces(
             break;
         }
         chain.end_file(name);
-        if chain.trouble().is_some() && found.pieces.len() > PIECES_MAX {
+        if chain.fault().is_some() && found.pieces.len() > PIECES_MAX {
             break;
         }
     }
@@ -147,7 +147,7 @@ struct FileReading<'a> {
     name: LogName,
     reader: RecordReader,
     next: Option<LogName>,
-    /// The run that is being read: where it starts and the zxids in it.
+    /// The current run: where it starts and the zxids in it.
     run: Option<(u64, Zxid, Zxid)>,
     records: u64,
     damages: usize,
@@ -169,7 +169,7 @@ impl FileReading<'_> {
             let start = self.reader.offset();
             self.end_run(start, found);
             let last = self.reader.last_zxid().unwrap_or(chain.last());
-            // The next file's name proves that what follows here was dropped by an earlier start.
+            // The next file's name proves that an earlier start dropped what follows here.
             let is_continued = self.next.is_some_and(|next| next.zxid == last.next());
             let ending = if is_continued { RecordsEnd::Clean } else { classify(&self.reader)? };
             let file_bytes = self.reader.file_bytes();
@@ -199,7 +199,7 @@ impl FileReading<'_> {
         }
     }
 
-    /// Reads records up to the next place where there is none, or to the last wanted one, and hands on those that
+    /// Reads records up to the next place where there is none, or to the last requested one, and passes on those that
     /// continue the snapshot.
     fn records(
         &mut self,

@@ -1,11 +1,11 @@
 //! Reads a part of the log of a running server, for a learner that lacks more than is kept in memory.
 //!
-//! In: the txn before the first wanted one, and the last wanted one; all of them are durable and agreed on. Out: their
+//! In: the txn before the first requested one, and the last requested one; all are durable and agreed on. Out: their
 //! payloads in order.
 //!
 //! Invariants: each txn is the very next one after the one before ([`crate::history`] has the same rule, and says
-//! why); nothing after the last wanted txn is read, so the log may be written and rolled meanwhile. A file that is
-//! purged while it is read stays readable; one that is purged before ends the reading with
+//! why); nothing after the last requested txn is read, so the log may be written and rolled meanwhile. A file that is
+//! purged while it is read stays readable; one that was purged before ends the reading with
 //! [`RangeError::Missing`].
 //!
 //! Apache: `FileTxnLog.read` and `TxnLogProposalIterator`, which do not look for holes.
@@ -27,7 +27,7 @@ use super::walk::{files_needed, follows_through};
 use crate::disk::{DirEntry, Dirs, Disk, IoErrorAt, io_at};
 use crate::names::{LogName, list_logs, list_snapshots};
 
-/// Why a part of the log cannot be read.
+/// An error of reading a part of the log.
 #[derive(Debug, thiserror::Error)]
 pub enum RangeError {
     /// The disk failed.
@@ -35,13 +35,13 @@ pub enum RangeError {
     Io {
         /// Which file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The caller stopped the read.
     #[error("reading the log was stopped: it took too long, or the link was closed")]
     Stopped,
-    /// Txns are no longer in the log, are unreadable, or cannot be shown to be complete.
+    /// Txns are no longer in the log, are unreadable, or cannot be proven to be complete.
     #[error("the log files do not hold all txns after {after}: some were purged or are damaged")]
     Missing {
         /// The last one before.
@@ -55,7 +55,7 @@ impl From<IoErrorAt> for RangeError {
     }
 }
 
-/// What is known about the txn before the first wanted one.
+/// What is known about the txn before the first requested one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrecedingTxn {
     /// It is in this server's history.
@@ -65,7 +65,7 @@ pub enum PrecedingTxn {
     MustBeOurs,
 }
 
-/// A place in the log: behind a txn.
+/// A position in the log: after a txn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogPosition {
     file: LogName,
@@ -77,24 +77,24 @@ pub struct LogPosition {
 pub struct LogRange {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
-    /// Files that were not opened yet, oldest first.
+    /// Files that are not open yet, oldest first.
     files: VecDeque<LogName>,
-    /// The one that is being read.
+    /// The current file.
     file: Option<LogName>,
     reader: Option<RecordReader>,
     /// Zxids that are known to exist, because snapshots and log files are named after them.
     known: Vec<Zxid>,
-    /// The last txn that was handed out, or the one before the first.
+    /// The last txn that was returned, or the one before the first.
     last: Zxid,
     to: Zxid,
     /// About how many bytes are in the files between the first and the last, all of which are wanted.
     closed_bytes: u64,
-    /// Only the next txn of the same epoch may follow `last`: nothing else shows that none is missing.
+    /// Only the next txn of the same epoch may follow `last`: nothing else proves that none is missing.
     exactly_next: bool,
 }
 
 impl LogRange {
-    /// Looks for the files with the txns after `after`, up to `to`.
+    /// Finds the files with the txns after `after`, up to `to`.
     pub fn open(
         disk: Arc<dyn Disk>,
         dirs: &Dirs,
@@ -121,7 +121,7 @@ impl LogRange {
         })
     }
 
-    /// The next txn; `None` behind the last wanted one.
+    /// The next txn; `None` after the last requested one.
     pub fn next_txn(&mut self) -> Result<Option<(Zxid, Bytes)>, RangeError> {
         self.read_txn(&mut || ControlFlow::Continue(()))
     }
@@ -144,7 +144,7 @@ impl LogRange {
                 continue;
             };
             if record.zxid <= self.last {
-                // The txn before the first wanted one is in the log.
+                // The txn before the first requested one is in the log.
                 self.exactly_next &= record.zxid != self.last;
                 continue;
             }
@@ -164,7 +164,7 @@ impl LogRange {
     }
 
     /// Like `open`, but starts at a position found earlier, so that the part of the file before it is not read again.
-    /// The txn before the first wanted one is in this server's history.
+    /// The txn before the first requested one is in this server's history.
     pub fn resume(
         disk: Arc<dyn Disk>,
         dirs: &Dirs,
@@ -183,7 +183,7 @@ impl LogRange {
         Ok(range)
     }
 
-    /// Where what was read ends.
+    /// The position after the last txn that was read.
     #[must_use]
     pub fn position(&self) -> Option<LogPosition> {
         let (file, reader) = (self.file?, self.reader.as_ref()?);
@@ -248,7 +248,7 @@ impl LogRange {
     }
 }
 
-/// The lengths of all files but the first and the last one, which may be longer than what is in it.
+/// The total length of all files but the first and the last one, which may be longer than its content.
 fn bytes_between(disk: &dyn Disk, dir: &Path, files: &[LogName]) -> Result<u64, IoErrorAt> {
     let [_, between @ .., _] = files else { return Ok(0) };
     let names: Vec<_> = between.iter().map(|file| file.file_name()).collect();

@@ -1,7 +1,7 @@
 //! Reads the records of one log file.
 //!
 //! In: a file. Out: its records, one after the other, each with a valid checksum; then the offset
-//! where they stop. Why they stop there (the end, a torn write, damage) is for [`super::ending`].
+//! where they stop. [`super::ending`] finds out why they stop there (the end, a torn write, damage).
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ const CHUNK_BYTES: usize = 256 << 10;
 pub struct Record<'a> {
     /// Where it starts in its file.
     pub offset: u64,
-    /// The txn's place in the order.
+    /// The zxid of the txn.
     pub zxid: Zxid,
     /// The txn, encoded.
     pub payload: &'a [u8],
@@ -43,7 +43,7 @@ pub struct RecordReader {
 }
 
 impl RecordReader {
-    /// Opens a file and looks at its header.
+    /// Opens a file and checks its header.
     pub fn open(disk: &dyn Disk, path: &Path) -> io::Result<Self> {
         let file = disk.open_read(path)?;
         let mut reader = RecordReader {
@@ -65,7 +65,7 @@ impl RecordReader {
         Ok(reader)
     }
 
-    /// The next record; `None` where there is none that is whole and valid.
+    /// The next record; `None` if there is no complete and valid one.
     pub fn next_record(&mut self) -> io::Result<Option<Record<'_>>> {
         let Some(payload_bytes) = self.next_payload_bytes()? else {
             return Ok(None);
@@ -101,7 +101,7 @@ impl RecordReader {
         }
     }
 
-    /// A large record that does not end where it says is not loaded: its length may be garbage.
+    /// Checks a large record for its end mark before it is loaded: its length may be garbage.
     fn has_end_mark(&self, payload_bytes: usize) -> io::Result<bool> {
         let mut mark = [0];
         let offset = self.offset + (RECORD_HEAD_BYTES + payload_bytes) as u64;
@@ -109,8 +109,8 @@ impl RecordReader {
         Ok(mark == [RECORD_END])
     }
 
-    /// Goes on behind damage, at a record that [`super::ending::classify`] has found there. Only for
-    /// looking into a file: a server never steps over damage.
+    /// Continues after damage, at a record that [`super::ending::classify`] has found there. Only for
+    /// inspection: a server never skips damage.
     ///
     /// # Panics
     /// Never goes back: `offset` must not lie before [`RecordReader::offset`].
@@ -119,17 +119,17 @@ impl RecordReader {
         self.offset = offset;
         self.window.clear();
         self.window_offset = offset;
-        // A record was found, so it is a log, whatever its header says.
+        // A record was found, so the file is a log, whatever its header is.
         self.header_valid = true;
     }
 
-    /// The header is there and is a log's.
+    /// Whether the header is complete and valid.
     #[must_use]
     pub fn header_valid(&self) -> bool {
         self.header_valid
     }
 
-    /// Where the next record starts or should start: up to here everything is valid.
+    /// The offset where the next record starts or should start: everything before it is valid.
     #[must_use]
     pub fn offset(&self) -> u64 {
         self.offset
@@ -153,7 +153,7 @@ impl RecordReader {
         &self.path
     }
 
-    /// The file itself, for a closer look.
+    /// The file itself.
     pub(super) fn file(&self) -> &dyn ReadFile {
         &*self.file
     }
@@ -171,7 +171,7 @@ impl RecordReader {
         Ok(self.window.get(at..at + count))
     }
 
-    /// Reads on until the window has `count` bytes, in large pieces.
+    /// Reads until the window has `count` bytes, in large pieces.
     fn fill(&mut self, count: usize) -> io::Result<()> {
         while self.window.len() < count {
             let old = self.window.len();
@@ -188,7 +188,7 @@ impl RecordReader {
     }
 }
 
-/// Takes exactly one record apart: zxid and payload, if length, end mark and checksum are right.
+/// Splits exactly one record into zxid and payload, if length, end mark and checksum are valid.
 fn valid_record(record: &[u8]) -> Option<(Zxid, &[u8])> {
     let (payload, end) = record
         .get(RECORD_HEAD_BYTES..)?

@@ -1,13 +1,13 @@
-//! Finds the next valid record behind a bad place in a log file.
+//! Finds the next valid record after damage in a log file.
 //!
-//! In: where to start, and the last good txn before. Out: the first place where a whole record stands whose
-//! checksum fits and whose zxid is later.
+//! In: where to start, and the last good txn before. Out: the first offset of a complete record whose
+//! checksum matches and whose zxid is later.
 //!
-//! The work is linear in what is searched, whatever it holds. A place is first judged by its first bytes alone:
+//! The work is linear in the bytes searched, whatever they are. An offset is first checked by its first bytes alone:
 //! a checksum of 32 bits, a length that fits, a txn header with a later zxid and a type that could exist. Only
-//! then the end mark is looked at, and only then the checksum is computed. Bytes that were made to look like
-//! record after record could still ask for a checksum over the same bytes many times, so the bytes that are
-//! summed up are limited to a multiple of those searched; then the search gives up, and says so.
+//! then the end mark is checked, and only then the checksum is computed. Bytes that were made to look like
+//! record after record could still require a checksum over the same bytes many times, so the bytes that are
+//! summed are limited to a multiple of those searched; then the search gives up, and reports it.
 
 use std::io;
 
@@ -18,11 +18,11 @@ use super::ending::{CHUNK_BYTES, for_each_chunk, read_exactly};
 use super::{PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES, RECORD_HEAD_BYTES, parse_head};
 use crate::disk::ReadFile;
 
-/// Bytes that a place is judged by: a record's head and the header of its txn.
+/// Bytes that an offset is checked by: a record's head and the header of its txn.
 const JUDGED_BYTES: usize = RECORD_HEAD_BYTES + PAYLOAD_BYTES_MIN;
-/// Of each byte that is searched, checksums may take in this many.
+/// The bytes that checksums may cover for each byte that is searched.
 const SUMMED_BYTES_FACTOR: u64 = 8;
-/// They may always take in this many.
+/// The bytes that checksums may always cover.
 const SUMMED_BYTES_MIN: u64 = 16 << 20;
 /// Types of txns lie between these, in every release.
 const TXN_TYPES: std::ops::RangeInclusive<i32> = -100..=200;
@@ -37,7 +37,7 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Looks for records that end by `end` and have a later zxid than `after`.
+    /// Creates a search for records that end by `end` and have a later zxid than `after`.
     pub(super) fn new(file: &'a dyn ReadFile, end: u64, after: Option<Zxid>) -> Self {
         let after = after.unwrap_or(Zxid::ZERO);
         Search { file, end, after, summed_bytes: 0, gave_up: false }
@@ -76,7 +76,7 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// There was too much that looked like a record; one may follow that was not found.
+    /// Whether too much looked like a record: one may follow that was not found.
     pub(super) fn gave_up(&self) -> bool {
         self.gave_up
     }

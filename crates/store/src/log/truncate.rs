@@ -1,10 +1,10 @@
-//! Ends the log earlier than it ends, when a leader says that what follows was never agreed on.
+//! Truncates the log after a txn, when a leader says that what follows was never agreed on.
 //!
 //! In: which files to remove and where to cut the one before them; the plan is [`crate::reload`]'s,
-//! which has read all that stays. The files go first, newest first, each for good before the next, then
-//! the file before them is cut: a crash in between leaves a longer log without a hole.
+//! which has read all that stays. The files are removed first, newest first, each durably before the next, then
+//! the file before them is cut: a crash in between leaves a longer log without gaps.
 //!
-//! No [`super::writer::LogWriter`] may be open on it: one that goes on writes behind the new end.
+//! No [`super::writer::LogWriter`] may be open on it: it would write after the new end.
 //!
 //! Apache: `FileTxnLog.truncate`, which cuts first, goes on when a file cannot be deleted, and takes the
 //! next txn if the wanted one is missing (ZOOKEEPER-3701).
@@ -15,17 +15,17 @@ use super::walk::LogEnd;
 use crate::disk::{Disk, IoErrorAt, io_at};
 use crate::names::LogName;
 
-/// What of the log is to go.
+/// The part of the log to remove.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogCut {
     /// Whole files, oldest first.
     pub(crate) remove: Vec<LogName>,
-    /// The file that ends here.
+    /// The file to cut, and its new length.
     pub(crate) end: Option<(LogName, u64)>,
 }
 
 impl LogCut {
-    /// What of `files` lies behind the last txn of a walk.
+    /// The part of `files` after the last txn that was read.
     pub(crate) fn behind(walked: &LogEnd, files: &[LogName]) -> Self {
         let from = |first: LogName| files.iter().copied().filter(|file| *file >= first).collect();
         match (walked.stop, &walked.tail) {
@@ -35,7 +35,7 @@ impl LogCut {
                 remove.retain(|file| *file > stop.name);
                 LogCut { remove, end: Some((stop.name, stop.wanted_bytes)) }
             }
-            // The log ended by itself: only what no txn is in, and what a crash has torn, can go.
+            // The log ended by itself: only files without txns and a torn write can be removed.
             (None, tail) => LogCut {
                 remove: walked.empty.iter().map(|tail| tail.name).collect(),
                 end: tail.as_ref().map(|tail| (tail.name, tail.good_bytes)),

@@ -1,19 +1,19 @@
-//! Reads the txns of all log files from a zxid on, and does not step over a hole.
+//! Reads the txns of all log files from a zxid on, and does not skip gaps.
 //!
 //! In: the files, oldest first, and the zxid up to which a snapshot has everything. Out: each later
 //! txn once, in order; then where and how the last file ends. Nothing is changed here: [`LogEnd`]
 //! tells recovery what to mend.
 //!
-//! Invariant: a txn is handed on only if it follows the one before it. Inside an epoch zxids rise by
-//! one; a new epoch starts with counter 1. A hole is refused even though the records on both sides are
-//! valid, because replaying across it makes a tree that never existed (ZOOKEEPER-2418, -2846, -4925).
-//! In front of a new epoch a hole cannot be seen from zxids alone, so names bear witness: the log must go
-//! through the txns that snapshots that were passed over and its own files are named by. What they cannot
-//! show, the digests of later txns do ([`mod@crate::recover`]).
+//! Invariant: a txn is passed on only if it follows the one before it. Inside an epoch zxids rise by
+//! one; a new epoch starts with counter 1. A gap is refused even though the records on both sides are
+//! valid, because a replay across it makes a tree that never existed (ZOOKEEPER-2418, -2846, -4925).
+//! Before a new epoch a gap cannot be seen from zxids alone, so names are checked too: the log must contain
+//! the txns that name its own files and the snapshots that were skipped. What they cannot
+//! detect, the digests of later txns do ([`mod@crate::recover`]).
 //!
 //! Two steps: [`super::pieces`] reads, [`plan_log`] decides from what was read, and is pure.
 //!
-//! Apache: `FileTxnIterator`, which reads on whatever comes.
+//! Apache: `FileTxnIterator`, which does not check this.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ use super::pieces::{LogFiles, LogPiece, LogPieces, PieceContent, StopPoint, read
 use crate::disk::{Disk, IoErrorAt};
 use crate::names::LogName;
 
-/// Why the log cannot be read to its end.
+/// An error because of which the log cannot be read to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum LogWalkError {
     /// The disk failed.
@@ -34,10 +34,10 @@ pub enum LogWalkError {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// A file has something in it that is not a record and not a torn write.
+    /// A file contains bytes that are neither a record nor a torn write.
     #[error(
         "{path} is damaged at offset {offset}: {why}. The last good txn before it is {last_good}; {next}",
         path = path.display(),
@@ -64,13 +64,13 @@ pub enum LogWalkError {
         path = path.display(),
     )]
     Gap {
-        /// The file in which the log goes on.
+        /// The file in which the log continues.
         path: PathBuf,
         /// Where in it.
         offset: u64,
         /// The last txn before the gap.
         last_good: Zxid,
-        /// The first behind it.
+        /// The first txn after it.
         found: Zxid,
     },
     /// Zxids do not rise.
@@ -85,10 +85,10 @@ pub enum LogWalkError {
         offset: u64,
         /// The txn before.
         last_good: Zxid,
-        /// The one that should not be here.
+        /// The txn that is out of order.
         found: Zxid,
     },
-    /// A record with a right checksum holds no txn that we know.
+    /// The txn in a record with a valid checksum cannot be decoded.
     #[error(
         "the record of txn {zxid} at offset {offset} of {path} cannot be read: {source}. The last txn before it is {last_good}",
         path = path.display(),
@@ -108,7 +108,7 @@ pub enum LogWalkError {
 }
 
 impl LogWalkError {
-    /// The last txn before the trouble: giving up all that follows it is the way to go on.
+    /// The last txn before the fault: to continue, everything after it must be given up.
     #[must_use]
     pub fn last_good(&self) -> Option<Zxid> {
         match self {
@@ -120,10 +120,10 @@ impl LogWalkError {
         }
     }
 
-    /// What must not be stepped over, in a directory.
+    /// The error for a fault in a directory.
     #[must_use]
-    pub fn of(trouble: &LogFault, dir: &Path) -> Self {
-        let LogFault { file, offset, last_good, kind } = *trouble;
+    pub fn of(fault: &LogFault, dir: &Path) -> Self {
+        let LogFault { file, offset, last_good, kind } = *fault;
         let path = file.path(dir);
         match kind {
             LogFaultKind::Damaged { why, next_valid } => {
@@ -146,39 +146,39 @@ impl From<IoErrorAt> for LogWalkError {
     }
 }
 
-/// Where the log ends, and what has to be mended so that it does.
+/// Where the log ends, and what has to be repaired so that it does.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogEnd {
     /// The last txn, in the log or in the snapshot.
     pub last_zxid: Zxid,
     /// The last file that has a txn in it.
     pub tail: Option<LogTail>,
-    /// Files behind it that have none: made for a txn that never became whole.
+    /// Files after it without txns: created for a txn that was never completed.
     pub empty: Vec<LogTail>,
-    /// Files behind it, which hold what the operator gave up.
+    /// Files after it, which hold what the operator gave up.
     pub given_up: Vec<LogName>,
-    /// The trouble at which we were told to stop.
+    /// The fault that the operator accepted.
     pub accepted: Option<LogFault>,
-    /// The last wanted txn was reached here.
+    /// Where the last requested txn was reached.
     pub stop: Option<StopPoint>,
 }
 
-/// How a file at the end of the log ends.
+/// The end of a file at the end of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogTail {
     /// Which file.
     pub name: LogName,
-    /// Up to here it is good.
+    /// The length of its good part.
     pub good_bytes: u64,
     /// Its length.
     pub file_bytes: u64,
     /// Records in it.
     pub records: u64,
-    /// What stands behind the good part.
+    /// What follows the good part.
     pub rest: TrailingBytes,
 }
 
-/// What stands behind the good part of a file.
+/// The bytes after the good part of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrailingBytes {
     /// Zeros, or nothing.
@@ -197,30 +197,30 @@ pub fn files_needed(files: &[LogName], after: Zxid) -> &[LogName] {
     &files[first..]
 }
 
-/// `next` can be the txn right after `last`.
+/// Whether `next` can be the txn right after `last`.
 #[must_use]
 pub fn follows(last: Zxid, next: Zxid) -> bool {
     next == last.next() || (next.epoch() > last.epoch() && next.counter() == 1)
 }
 
-/// `next` can be the txn right after `last`, and nothing is known that lies between them.
+/// Whether `next` can be the txn right after `last`, and no txn between them is known.
 pub(crate) fn follows_through(known: &[Zxid], last: Zxid, next: Zxid) -> bool {
     next == last.next()
         || (follows(last, next) && !known.iter().any(|known| last < *known && *known < next))
 }
 
-/// Reads the log, all of it that is wanted, without giving up anything.
+/// Reads the requested part of the log without giving up anything.
 pub fn walk(
     disk: &dyn Disk,
     log: &LogFiles<'_>,
     visit: &mut VisitRecord<'_>,
 ) -> Result<LogEnd, LogWalkError> {
     let found = read_pieces(disk, log, visit)?;
-    plan_log(log, &found, None).map_err(|trouble| LogWalkError::of(&trouble, log.dir))
+    plan_log(log, &found, None).map_err(|fault| LogWalkError::of(&fault, log.dir))
 }
 
-/// Decides where the log ends. Fails if it has to end at something that must not be stepped over, unless the
-/// operator gives up whatever follows that very txn.
+/// Decides where the log ends. Fails if it would have to end at a fault, unless the
+/// operator gives up everything after that very txn.
 pub fn plan_log(
     log: &LogFiles<'_>,
     found: &LogPieces,
@@ -230,24 +230,24 @@ pub fn plan_log(
     for piece in &found.pieces {
         chain.piece(piece);
     }
-    let (last_zxid, trouble) = chain.finish();
+    let (last_zxid, fault) = chain.finish();
     let mut walked = LogEnd { last_zxid, stop: found.stop, ..LogEnd::default() };
-    match trouble {
+    match fault {
         None => end_files(&mut walked, &found.pieces),
-        Some(trouble) if accept_loss_after == Some(trouble.last_good) => {
-            let place = (trouble.file, trouble.offset);
+        Some(fault) if accept_loss_after == Some(fault.last_good) => {
+            let place = (fault.file, fault.offset);
             let is_good = |piece: &&LogPiece| (piece.file, piece.start) < place;
             let good: Vec<LogPiece> = found.pieces.iter().filter(is_good).cloned().collect();
             end_files(&mut walked, &good);
-            give_up(&mut walked, &trouble, log.files, &found.pieces);
-            walked.accepted = Some(trouble);
+            give_up(&mut walked, &fault, log.files, &found.pieces);
+            walked.accepted = Some(fault);
         }
-        Some(trouble) => return Err(trouble),
+        Some(fault) => return Err(fault),
     }
     Ok(walked)
 }
 
-/// Notes how the last files end.
+/// Records how the last files end.
 fn end_files(walked: &mut LogEnd, pieces: &[LogPiece]) {
     for file in pieces.chunk_by(|left, right| left.file == right.file) {
         let tail = tail_of(file);
@@ -260,7 +260,7 @@ fn end_files(walked: &mut LogEnd, pieces: &[LogPiece]) {
     }
 }
 
-/// How a file ends, of which these are the pieces.
+/// The end of the file with these pieces.
 fn tail_of(pieces: &[LogPiece]) -> LogTail {
     let mut tail = LogTail {
         name: pieces[0].file,
@@ -287,14 +287,14 @@ fn tail_of(pieces: &[LogPiece]) -> LogTail {
     tail
 }
 
-/// Ends the log before the trouble. A file that has nothing good before it is given up as a whole.
-fn give_up(walked: &mut LogEnd, trouble: &LogFault, files: &[LogName], pieces: &[LogPiece]) {
-    let mut first_given_up = trouble.file;
-    walked.empty.retain(|tail| tail.name < trouble.file);
-    if let Some(tail) = walked.tail.as_mut().filter(|tail| tail.name == trouble.file) {
-        let of_file = pieces.iter().filter(|piece| piece.file == trouble.file);
+/// Ends the log before the fault. A file that has nothing good before it is given up as a whole.
+fn give_up(walked: &mut LogEnd, fault: &LogFault, files: &[LogName], pieces: &[LogPiece]) {
+    let mut first_given_up = fault.file;
+    walked.empty.retain(|tail| tail.name < fault.file);
+    if let Some(tail) = walked.tail.as_mut().filter(|tail| tail.name == fault.file) {
+        let of_file = pieces.iter().filter(|piece| piece.file == fault.file);
         tail.file_bytes = of_file.map(|piece| piece.end).max().unwrap_or(tail.file_bytes);
-        tail.good_bytes = trouble.offset;
+        tail.good_bytes = fault.offset;
         tail.rest = TrailingBytes::GivenUp;
         first_given_up.zxid = first_given_up.zxid.next();
     }

@@ -12,17 +12,17 @@
 //! - Nothing is written past a batch that was not flushed: a failure other than a full disk is final,
 //!   and every later call reports it. A failed sync in particular is never retried, because the
 //!   kernel may have dropped what it could not write and say "done" the next time.
-//! - A full disk takes nothing: what was written of the batch is cut off again, the batch stays
+//! - On a full disk, what was written of the batch is cut off again, the batch stays
 //!   buffered, and [`LogWriter::flush`] may be called again when there is room.
-//! - A file or directory that cannot be opened for want of descriptors is not a failure of the disk:
-//!   [`LogWriter::flush`] may be called again, and goes on where it stopped.
-//! - A flush that syncs covers all that was written before, also files that were ended without a sync.
+//! - A file or directory that cannot be opened for lack of descriptors is not a failure of the disk:
+//!   [`LogWriter::flush`] may be called again, and continues where it stopped.
+//! - A flush that syncs covers everything written before, also files that were ended without a sync.
 //! - No record is longer than what a reader accepts (ZOOKEEPER-3496, ZOOKEEPER-4843).
 //!
 //! A writer knows its file, its position in it and the last txn, and looks none of them up again. So
-//! whoever changes the log behind its back ([`crate::truncate_and_reload`], [`crate::install_snapshot`],
-//! [`fn@crate::recover`]) drops it first, with the batch that is in it, and makes a new one from the zxid
-//! of the tree that came back. Dropping writes nothing; a new writer opens no file that exists, but makes
+//! code that changes the log in another way ([`crate::truncate_and_reload`], [`crate::install_snapshot`],
+//! [`fn@crate::recover`]) drops it first, with the batch that is in it, and creates a new one from the zxid
+//! of the returned tree. Dropping writes nothing; a new writer opens no existing file, but creates
 //! one for its first txn.
 
 use std::io;
@@ -35,17 +35,17 @@ use super::{HEADER, HEADER_BYTES};
 use crate::disk::{Disk, WriteFile, is_full, is_out_of_descriptors};
 use crate::names::LogName;
 
-/// Room that must be left in the file before a batch; with less, the file grows.
+/// Space that must be left in the file before a batch; with less, the file grows.
 const ROOM_BYTES_MIN: u64 = 4096;
-/// Files that may wait for a sync after they were ended without one; then the oldest is synced at once.
+/// Files that may wait for a sync after they were ended without one; beyond this, the oldest is synced at once.
 const UNSYNCED_FILES_MAX: usize = 4;
 
-/// How the log is written.
+/// Options of a log writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
     /// The file grows by this much at a time; 0 lets it grow with each batch. Apache: `preAllocSize`.
     pub pre_alloc_bytes: u64,
-    /// A file longer than this is the last batch's. Apache: `txnLogSizeLimitInKb`.
+    /// A file longer than this gets no further batch. Apache: `txnLogSizeLimitInKb`.
     pub file_bytes_max: Option<u64>,
     /// No payload may be longer. Apache reads `jute.maxbuffer` plus `jute.maxbuffer.extrasize`.
     pub payload_bytes_max: usize,
@@ -64,21 +64,21 @@ impl Default for LogOptions {
 /// Whether a flush waits for the disk. Apache: `forceSync`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncMode {
-    /// What is flushed survives a power failure.
+    /// Flushed txns survive a power failure.
     Sync,
-    /// What is flushed survives the process.
+    /// Flushed txns survive the end of the process.
     NoSync,
 }
 
-/// Why a txn is not in the log.
+/// An error of appending to the log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum AppendError {
-    /// No reader would accept it; nothing was buffered.
+    /// The txn is larger than readers accept; nothing was buffered.
     #[error(
         "txn {zxid} of {bytes} bytes is larger than the {bytes_max} that a log record may have"
     )]
     TooLarge {
-        /// Which.
+        /// The txn.
         zxid: Zxid,
         /// Its size.
         bytes: usize,
@@ -90,38 +90,38 @@ pub enum AppendError {
     Full {
         /// The log file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: Arc<io::Error>,
     },
-    /// There was no file descriptor or memory to open a file. The batch is still to be flushed.
+    /// There was no file descriptor or memory to open a file. The batch is still buffered.
     #[error("cannot open {path}: {source}", path = path.display())]
     NotOpened {
         /// The log file or its directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: Arc<io::Error>,
     },
     /// The log is unusable from here on, in this process.
     #[error("cannot {action} {path}: {source}; the log takes no more txns until a restart has verified it", path = path.display())]
     Failed {
-        /// What was tried.
+        /// The failed action.
         action: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: Arc<io::Error>,
     },
 }
 
 impl AppendError {
-    /// The same call may succeed later: when there is room, or a file descriptor.
+    /// Whether the same call may succeed later: when there is room, or a file descriptor.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         matches!(self, AppendError::Full { .. } | AppendError::NotOpened { .. })
     }
 }
 
-/// What a flush has made durable.
+/// The result of a flush.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flushed {
     /// The last txn in the log.
@@ -132,7 +132,7 @@ pub struct Flushed {
     pub bytes: usize,
 }
 
-/// The end of the log.
+/// Appends to the log.
 pub struct LogWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
@@ -148,7 +148,7 @@ pub struct LogWriter {
     failed: Option<AppendError>,
 }
 
-/// Records gathered and not flushed yet.
+/// Records that are not flushed yet.
 #[derive(Default)]
 struct Batch {
     /// Records that are not written yet.
@@ -171,7 +171,7 @@ struct OpenFile {
 }
 
 impl LogWriter {
-    /// A log that goes on after `last_zxid`, in a file of its own.
+    /// Continues the log after `last_zxid`, in a new file.
     pub fn new(
         disk: Arc<dyn Disk>,
         dir: impl Into<PathBuf>,
@@ -192,7 +192,7 @@ impl LogWriter {
         }
     }
 
-    /// Adds a txn to the batch. Panics when zxids do not rise: the order is the caller's promise.
+    /// Adds a txn to the batch. Panics if zxids do not rise: the caller is responsible for the order.
     pub fn append(&mut self, zxid: Zxid, payload: &[u8]) -> Result<(), AppendError> {
         self.check_usable()?;
         let last = self.batch.zxids.map_or(self.last_zxid, |(_, last)| last);
@@ -222,7 +222,7 @@ impl LogWriter {
         Ok(self.finish_batch())
     }
 
-    /// Lets the next batch start a new file, once the batch that is buffered now is in the old one.
+    /// Makes the next batch start a new file; the batch that is buffered now still goes to the old one.
     pub fn roll(&mut self) {
         self.roll_wanted = true;
         if self.batch.zxids.is_none() {
@@ -236,7 +236,7 @@ impl LogWriter {
         self.last_zxid
     }
 
-    /// Bytes of records flushed since this value was made; what `snapSizeLimitInKb` is compared with.
+    /// Bytes of records flushed since this writer was created, to compare with `snapSizeLimitInKb`.
     #[must_use]
     pub fn written_bytes(&self) -> u64 {
         self.written_bytes
@@ -252,7 +252,7 @@ impl LogWriter {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Opens the file for the batch unless one is open.
+    /// Opens a file for the batch unless one is open.
     fn open(&mut self, first: Zxid) -> Result<(), AppendError> {
         if self.file.is_some() {
             return Ok(());
@@ -277,7 +277,7 @@ impl LogWriter {
         }
     }
 
-    /// Grows the file so that the batch fits, and if there is room for more than that, well ahead.
+    /// Grows the file so that the batch fits, and if there is room, well ahead.
     fn reserve(&mut self) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         let start = open.position.max(HEADER_BYTES);
@@ -341,7 +341,7 @@ impl LogWriter {
         }
     }
 
-    /// There was no room: leaves the file as the last batch left it.
+    /// Cuts the file back to the end of the last batch, because there was no room.
     fn cut_back(&mut self, cause: io::Error, path: &Path) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         match open.file.set_len(open.position) {
@@ -353,7 +353,7 @@ impl LogWriter {
         }
     }
 
-    /// Makes all that was written durable, older files first, and the names of new ones.
+    /// Makes everything that was written durable, older files first, and the names of new files.
     fn sync(&mut self) -> Result<(), AppendError> {
         while !self.unsynced.is_empty() {
             self.sync_oldest()?;
@@ -366,7 +366,7 @@ impl LogWriter {
         result
     }
 
-    /// Makes the oldest of the files durable that were ended without a sync.
+    /// Makes the oldest file that was ended without a sync durable.
     fn sync_oldest(&mut self) -> Result<(), AppendError> {
         let mut open = self.unsynced.remove(0);
         let result = self.sync_file(&mut open);
@@ -376,7 +376,7 @@ impl LogWriter {
         result
     }
 
-    /// Makes a file durable and, when it is new, its name.
+    /// Makes a file durable and, if it is new, its name.
     fn sync_file(&mut self, open: &mut OpenFile) -> Result<(), AppendError> {
         if !open.data_synced {
             if let Err(error) = open.file.sync_data() {
@@ -411,7 +411,7 @@ impl LogWriter {
         Flushed { last_zxid: self.last_zxid, records, bytes }
     }
 
-    /// Ends the file; what was allocated and not used goes back to the disk.
+    /// Ends the file and frees the unused preallocated space.
     fn close(&mut self) {
         self.roll_wanted = false;
         let Some(mut open) = self.file.take() else {
@@ -427,13 +427,13 @@ impl LogWriter {
         }
         self.unsynced.push(open);
         if self.unsynced.len() > UNSYNCED_FILES_MAX {
-            // A failure is remembered, and reported by the next call; a file that stays in the list is
+            // A failure is stored, and reported by the next call; a file that stays in the list is
             // tried again then.
             _ = self.sync_oldest();
         }
     }
 
-    /// Remembers the failure for good.
+    /// Stores the failure: it is final.
     fn fail(&mut self, action: &'static str, path: &Path, source: io::Error) -> AppendError {
         let error = AppendError::Failed { action, path: path.to_owned(), source: Arc::new(source) };
         tracing::error!(%error, "txn log failed");

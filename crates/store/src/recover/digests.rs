@@ -1,11 +1,11 @@
-//! Compares digests while a log is replayed: the tree that comes out must be the one that the files were written of.
-//! This is what shows a hole before a new epoch, which zxids do not show.
+//! Compares digests while a log is replayed: the resulting tree must be the one that the files were written from.
+//! This detects a gap before a new epoch, which zxids do not show.
 //!
-//! When a digest says something:
-//! - It has our version, and digests are not switched off.
-//! - The snapshot is fuzzy no longer at that txn. Where the end of a snapshot does not tell up to where it is fuzzy
+//! A digest is compared under these conditions:
+//! - It has our version, and digests are enabled.
+//! - The snapshot is no longer fuzzy at that txn. If the end of a snapshot does not say up to where it is fuzzy
 //!   (written before 3.6, or without a digest), a znode that was deleted meanwhile may be missing earlier than in the
-//!   log. So a digest that does not fit is forgotten when a later one fits: then the tree is right, whatever was
+//!   log. So a mismatch is dropped when a later digest matches: then the tree is correct, whatever was
 //!   wrong before. What counts is the last digest of the log.
 //!
 //! Apache: `DataTree.compareDigest`, which reports a difference and goes on.
@@ -18,18 +18,18 @@ use herdsman_tree::Tree;
 
 use super::ReplayBase;
 
-/// The tree does not have the digest that it should have.
+/// A digest of the tree that is not the one in the files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestMismatch {
-    /// After which txn.
+    /// The txn after which it was computed.
     pub zxid: Zxid,
-    /// What the file says.
+    /// The digest in the file.
     pub expected: i64,
-    /// What the tree has.
+    /// The digest of the tree.
     pub found: i64,
-    /// The last txn before it whose digest fits.
+    /// The last txn before it whose digest matches.
     pub last_fit: Option<Zxid>,
-    /// The first txn behind it whose digest fits.
+    /// The first txn after it whose digest matches.
     pub healed_by: Option<Zxid>,
 }
 
@@ -41,18 +41,18 @@ impl fmt::Display for DigestMismatch {
             "after txn {zxid} the tree has digest {found:x}, but the files say {expected:x}"
         )?;
         match self.last_fit {
-            Some(zxid) => write!(f, " (the last digest that fits is that of txn {zxid})"),
+            Some(zxid) => write!(f, " (the last matching digest is that of txn {zxid})"),
             None => Ok(()),
         }
     }
 }
 
-/// Compares the tree's digest with the ones in the files, wherever that means something.
+/// Compares the tree's digest with the ones in the files, wherever they are comparable.
 pub(super) struct DigestCheck {
     /// Before this txn the tree may be ahead of the log.
     from: Zxid,
     last_fit: Option<Zxid>,
-    /// The first that did not fit since one did last; or the last such one that was healed.
+    /// The first mismatch since the last match; or the last such one before a later match.
     pub(super) mismatch: Option<DigestMismatch>,
 }
 

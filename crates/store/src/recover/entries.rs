@@ -1,6 +1,6 @@
-//! The txns of the log, decoded ahead of the one who applies them (see [`crate::ahead`]): a record is
-//! read, its checksum and its place in the order are checked, and it is decoded, while those before it
-//! change the tree.
+//! Decodes the txns of the log ahead of the thread that applies them (see [`crate::ahead`]): a record is
+//! read, its checksum and its position are checked, and it is decoded, while earlier ones
+//! are applied to the tree.
 
 use std::ops::ControlFlow;
 
@@ -10,10 +10,10 @@ use crate::ahead::{FillThread, PassBatch, read_ahead};
 use crate::disk::{Disk, IoErrorAt};
 use crate::log::pieces::{LogFiles, LogPieces, read_pieces};
 
-/// A batch is handed on when its payloads are longer.
+/// A batch is passed on when its payloads are longer.
 const BATCH_BYTES: usize = 128 << 10;
 
-/// Reads the log and hands each txn that continues the snapshot to `apply`, in order.
+/// Reads the log and passes each txn that continues the snapshot to `apply`, in order.
 pub(super) fn read_entries(
     disk: &dyn Disk,
     log: &LogFiles<'_>,
@@ -47,7 +47,7 @@ fn fill(
     found
 }
 
-/// How much there is to read at most. A file that cannot be opened is for reading to report.
+/// The maximum number of bytes to read. A file that cannot be opened is reported by the reading.
 fn bytes_of(disk: &dyn Disk, log: &LogFiles<'_>) -> u64 {
     let files = log.files.iter().map(|name| disk.open_read(&name.path(log.dir)));
     files.map(|file| file.and_then(|file| file.bytes()).unwrap_or_default()).sum()

@@ -1,4 +1,4 @@
-//! Why a server does not start, and what its operator can do about it.
+//! Errors because of which a server does not start, with advice for its operator.
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,16 +12,16 @@ use crate::log::walk::LogWalkError;
 use crate::snapshot::reader::SnapshotError;
 use crate::voting::VotingError;
 
-/// Why the state could not be recovered. Nothing was changed on disk, except where the disk itself
-/// failed while it was being mended.
+/// An error of recovery. Nothing was changed on disk, except if the disk itself
+/// failed during a repair.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoverError {
     /// The disk failed.
-    #[error("cannot read or mend {path}: {source}", path = path.display())]
+    #[error("cannot read or repair {path}: {source}", path = path.display())]
     Io {
         /// Which file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file is in the wrong directory.
@@ -32,37 +32,37 @@ pub enum RecoverError {
     Misplaced {
         /// Which file.
         path: PathBuf,
-        /// What it is.
+        /// The kind of file.
         what: &'static str,
     },
-    /// There are logs and no snapshot.
+    /// There are logs but no snapshot.
     #[error(
         "{dir} has no snapshot, but there is a txn log, {log}: the snapshots are gone, or dataDir is the wrong one. Restore them; only if the log is complete from its first txn on (an upgrade from before 3.5.3) start once with snapshot.trust.empty=true",
         dir = dir.display(), log = log.display()
     )]
     NoSnapshot {
-        /// Where snapshots should be.
+        /// The directory for snapshots.
         dir: PathBuf,
-        /// A log.
+        /// One of the logs.
         log: PathBuf,
     },
-    /// There are snapshots and none can be used.
+    /// There are snapshots, but none can be used.
     #[error("no snapshot in {dir} can be used: {list}. Restore one from a backup", dir = dir.display(), list = list(damaged))]
     SnapshotsDamaged {
         /// Where.
         dir: PathBuf,
-        /// What is wrong with each, newest first.
+        /// The error of each, newest first.
         damaged: Vec<SnapshotError>,
     },
-    /// A tree from a leader or a backup was to take the place of everything else, and cannot be read.
+    /// A tree from a leader or a backup was to replace everything else, and cannot be read.
     #[error(
-        "{0}. It was taking the place of all other files when the server or a restore stopped, and some of those may be gone already (a restore has kept them in version-2/before-restore-*). Restore a backup with herdsman restore --force; if all other servers of the ensemble are up, empty version-2 directories are safe too: this one then takes everything from them"
+        "{0}. It was replacing all other files when the server or a restore stopped, and some of those may be gone already (a restore has kept them in version-2/before-restore-*). Restore a backup with herdsman restore --force; if all other servers of the ensemble are up, empty version-2 directories are safe too: this one then copies everything from them"
     )]
     InstallingDamaged(SnapshotError),
     /// The log cannot be read to its end.
     #[error("{source}. {advice}{context}", advice = advice(source.last_good()), context = context(passed_over))]
     Log {
-        /// Where and why.
+        /// The error.
         source: LogWalkError,
         /// Newer snapshots that could not be used.
         passed_over: Vec<SnapshotError>,
@@ -79,18 +79,18 @@ pub enum RecoverError {
         snapshot: PathBuf,
         /// Txns up to this one are in it, at least in part.
         reaches: Zxid,
-        /// The last one in the log.
+        /// The last txn in the log.
         last: Zxid,
-        /// What is wrong with the snapshot, if it is damaged.
+        /// The damage of the snapshot, if it is damaged.
         damage: Option<String>,
     },
-    /// The tree is not the one that the files were written of.
+    /// The tree is not the one that the files were written from.
     #[error(
-        "{mismatch}: txns are missing (log files were lost or cut before a new epoch){suspect}, or this server computed something else than the leader did. In an ensemble, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server takes everything from the leader and does not vote before. A standalone server: restore a backup. To serve the tree as it is, without any comparison of digests, start with -Dzookeeper.digest.enabled=false",
+        "{mismatch}: txns are missing (log files were lost or cut before a new epoch){suspect}, or this server computed a different result than the leader. In an ensemble, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server copies everything from the leader and does not vote before that. A standalone server: restore a backup. To serve the tree as it is, without any comparison of digests, start with -Dzookeeper.digest.enabled=false",
         suspect = suspect(snapshot.as_deref())
     )]
     Digest {
-        /// What does not fit.
+        /// The mismatch.
         mismatch: DigestMismatch,
         /// The snapshot that was used.
         snapshot: Option<PathBuf>,
@@ -110,7 +110,7 @@ impl From<VotingError> for RecoverError {
 }
 
 impl RecoverError {
-    /// A log that cannot be read to its end.
+    /// The error for a log that cannot be read to its end.
     pub(crate) fn from_log(error: LogWalkError, passed_over: Vec<SnapshotError>) -> Self {
         match error {
             LogWalkError::Io { path, source } => RecoverError::Io { path, source },
@@ -127,7 +127,7 @@ fn advice(last_good: Option<Zxid>) -> String {
     match last_good {
         None => "Restore the file from a backup".to_owned(),
         Some(zxid) => format!(
-            "In an ensemble, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server takes everything from the leader and does not vote before. Otherwise restore the files from a backup, or, to go on with the state as of txn {zxid} and give up everything after it, start once with -Dherdsman.acceptLossAfter={zxid} (a member of an ensemble then does not vote before the leader has brought it up to date)"
+            "In an ensemble, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server copies everything from the leader and does not vote before that. Otherwise restore the files from a backup, or, to go on with the state as of txn {zxid} and give up everything after it, start once with -Dherdsman.acceptLossAfter={zxid} (a member of an ensemble then does not vote until the leader has brought it up to date)"
         ),
     }
 }

@@ -1,6 +1,6 @@
-//! What recovery changes on disk, once all that it has read was found to be good.
+//! Repairs the files on disk, after everything that recovery has read was verified.
 //!
-//! Every step leaves a directory that recovers to the same state, so a crash in between costs nothing.
+//! Every step leaves a directory that recovers to the same state, so a crash in between does no harm.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::log::walk::{LogEnd, LogTail, TrailingBytes};
 use crate::names::{DAMAGED, LogName, SnapshotName, TEMPORARY, list_logs};
 use crate::replace::remove_staged;
 
-/// Copied at a time.
+/// Bytes that are copied at a time.
 const CHUNK_BYTES: usize = 256 << 10;
 
 /// Cuts, removes and syncs. Returns what was cut off because it was torn.
@@ -31,12 +31,12 @@ pub(super) fn mend(
         put_snapshot_aside(disk, &dirs.data, &snapshot.path, recovered)
             .map_err(io_at(&snapshot.path))?;
     }
-    // Newest first, so that the log never has a hole.
+    // Newest first, so that the log never has a gap.
     for name in walked.given_up.iter().rev() {
         put_aside(disk, &dirs.log, *name).map_err(io_at(&name.path(&dirs.log)))?;
     }
     let mut cut = None;
-    // The file that stays is cut before the empty ones behind it go: their names are what proves that
+    // The file that stays is cut before the empty ones after it are removed: their names prove that
     // nothing is missing.
     for tail in walked.tail.iter().chain(&walked.empty) {
         let mended = mend_tail(disk, &dirs.log, tail).map_err(io_at(&tail.name.path(&dirs.log)))?;
@@ -46,7 +46,7 @@ pub(super) fn mend(
     Ok(cut)
 }
 
-/// Makes the log and all names durable, and a snapshot.
+/// Makes the log, all names and a snapshot durable.
 pub(crate) fn sync_all(
     disk: &dyn Disk,
     dirs: &Dirs,
@@ -64,7 +64,7 @@ pub(crate) fn sync_all(
     Ok(())
 }
 
-/// Removes snapshots that were never finished, and logs that a repair did not finish.
+/// Removes unfinished snapshots, and logs that a repair did not finish.
 pub(crate) fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     let is_ours =
         |name: &str| SnapshotName::parse(name).is_some() || LogName::parse(name).is_some();
@@ -77,7 +77,7 @@ pub(crate) fn remove_unfinished(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A damaged snapshot of a time that was given up must not come up again at every start.
+/// Renames a damaged snapshot from after the point that was given up, so that later starts ignore it.
 fn put_snapshot_aside(
     disk: &dyn Disk,
     dir: &Path,
@@ -92,7 +92,7 @@ fn put_snapshot_aside(
     }
 }
 
-/// Ends a file after its last good record; one without any record goes.
+/// Cuts a file after its last good record; removes a file without records.
 fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &LogTail) -> io::Result<Option<TornCut>> {
     let path = tail.name.path(dir);
     if tail.records == 0 {
@@ -115,10 +115,10 @@ fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &LogTail) -> io::Result<Option<T
     }))
 }
 
-/// Gives a file that the operator gave up a name that nobody takes for a log.
+/// Renames a file that the operator gave up, so that it is not taken for a log.
 fn put_aside(disk: &dyn Disk, dir: &Path, name: LogName) -> io::Result<()> {
     let aside = dir.join(format!("{DAMAGED}{}", name.file_name()));
-    tracing::warn!(path = %aside.display(), "kept what was given up");
+    tracing::warn!(path = %aside.display(), "kept a copy of what was given up");
     disk.rename(&name.path(dir), &aside)?;
     disk.sync_dir(dir)
 }
@@ -127,7 +127,7 @@ fn put_aside(disk: &dyn Disk, dir: &Path, name: LogName) -> io::Result<()> {
 fn copy_rest(disk: &dyn Disk, dir: &Path, tail: &LogTail) -> io::Result<()> {
     let aside: PathBuf =
         dir.join(format!("{DAMAGED}{}.from.{}", tail.name.file_name(), tail.good_bytes));
-    tracing::warn!(path = %aside.display(), "kept what was given up");
+    tracing::warn!(path = %aside.display(), "kept a copy of what was given up");
     remove_if_there(disk, &aside)?;
     let source = disk.open_read(&tail.name.path(dir))?;
     let mut target = disk.create(&aside)?;
@@ -138,7 +138,7 @@ fn copy_rest(disk: &dyn Disk, dir: &Path, tail: &LogTail) -> io::Result<()> {
         let rest = usize::try_from(tail.file_bytes - at).unwrap_or(CHUNK_BYTES);
         let piece = &mut chunk[..rest.min(CHUNK_BYTES)];
         read_exactly(&*source, at, piece)?;
-        // Padding need not be kept.
+        // Padding is not copied.
         if piece.iter().any(|byte| *byte != 0) {
             target.write_at(at - start, piece)?;
         }

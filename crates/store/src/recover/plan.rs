@@ -1,5 +1,5 @@
-//! Decides what to make of what was read: whether the server may start from it, where the log ends, and what is given
-//! up. Pure: the pieces of the log and what the snapshots say come in, a plan or a refusal comes out; nothing is read
+//! Decides from what was read whether the server may start, where the log ends, and what is given
+//! up. Pure. In: the pieces of the log and the facts from the snapshots. Out: a plan or a refusal; nothing is read
 //! or changed.
 
 use herdsman_proto::Zxid;
@@ -10,34 +10,34 @@ use crate::log::pieces::{LogFiles, LogPieces};
 use crate::log::walk::{LogEnd, plan_log};
 use crate::names::SnapshotName;
 
-/// What was found on disk.
+/// The facts that recovery found on disk.
 #[derive(Clone, Copy, Debug)]
 pub struct RecoveryInput<'a> {
     /// There are no snapshots and no logs.
     pub is_fresh: bool,
-    /// The part of the log that was read.
+    /// The log files that were read.
     pub log: LogFiles<'a>,
-    /// What is in it.
+    /// Their pieces.
     pub pieces: &'a LogPieces,
-    /// Snapshots that prove how far the log once went.
+    /// Snapshots that prove how far the log once reached.
     pub reaches: &'a [SnapshotReach],
-    /// A digest that does not fit the tree.
+    /// A digest that does not match the tree.
     pub digest_mismatch: Option<DigestMismatch>,
 }
 
-/// A snapshot that holds effects of txns up to some zxid, or is named by it.
+/// A snapshot that shows effects of txns up to some zxid, or is named by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotReach {
     /// Which snapshot.
     pub snapshot: SnapshotName,
-    /// The last txn that the log must have, unless the snapshot that is used has it.
+    /// The last txn that the log must have, unless the snapshot in use has it.
     pub zxid: Zxid,
 }
 
-/// Why a server must not start from it.
+/// The reason why a server must not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveryRefusal {
-    /// The log has something in it that must not be stepped over.
+    /// The log has a fault that must not be skipped.
     Log(LogFault),
     /// The log ends before a snapshot that was taken of it.
     LogTooShort {
@@ -46,22 +46,22 @@ pub enum RecoveryRefusal {
         /// The last txn in the log.
         last: Zxid,
     },
-    /// The tree is not the one that the files were written of.
+    /// The tree is not the one that the files were written from.
     Digest(DigestMismatch),
 }
 
-/// What to do.
+/// The result of planning: how to recover.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecoveryPlan {
-    /// Where the log ends, and what is mended at its end.
+    /// Where the log ends, and what is repaired at its end.
     pub log: LogEnd,
-    /// What would have been refused, and is given up because the operator said so.
+    /// The fault that would have been refused, and is accepted at the operator's request.
     pub loss: Option<RecoveryRefusal>,
-    /// Why the server must not vote before a leader has brought it up to date.
+    /// Why the server must not vote until a leader has brought it up to date.
     pub suspend_voting: Option<String>,
 }
 
-/// Decides.
+/// Plans a recovery.
 pub fn plan_recovery(
     found: &RecoveryInput<'_>,
     options: &RecoverOptions,
@@ -85,7 +85,7 @@ pub fn plan_recovery(
     Ok(RecoveryPlan { log, loss, suspend_voting })
 }
 
-/// Why the server must not vote, if it must not.
+/// The reason why the server must not vote, if there is one.
 fn suspend_voting(
     found: &RecoveryInput<'_>,
     lost_after: Option<Zxid>,

@@ -69,15 +69,15 @@ fn place(file: LogName, offset: u64) -> String {
 
 fn refusal_text(refusal: &RecoveryRefusal) -> String {
     match refusal {
-        RecoveryRefusal::Log(trouble) => {
-            let kind = match trouble.kind {
+        RecoveryRefusal::Log(fault) => {
+            let kind = match fault.kind {
                 LogFaultKind::Damaged { .. } => "damage".to_owned(),
                 LogFaultKind::Gap { found } => format!("gap before {}", shown(found)),
                 LogFaultKind::Backwards { found } => format!("back to {}", shown(found)),
                 LogFaultKind::Undecodable { zxid, .. } => format!("unknown {}", shown(zxid)),
             };
-            let place = place(trouble.file, trouble.offset);
-            format!("{kind} at {place} after {}", shown(trouble.last_good))
+            let place = place(fault.file, fault.offset);
+            format!("{kind} at {place} after {}", shown(fault.last_good))
         }
         RecoveryRefusal::Digest(mismatch) => format!("digest at {}", shown(mismatch.zxid)),
         RecoveryRefusal::LogTooShort { reach, last } => {

@@ -1,9 +1,9 @@
-//! The znodes of a file in batches, so that one thread reads and checks them while another builds the tree
+//! Reads the znodes of a file in batches, so that one thread reads and checks them while another builds the tree
 //! (see [`crate::ahead`]).
 //!
-//! In: an input that stands at the first znode. Out: the znodes, handed to a [`SnapshotVisitor`] in the
-//! file's order. What can be said about a znode without the tree is found out ahead: its fields, the
-//! checksum of its bytes, its digest. A batch copies what it holds, into two buffers and not into one
+//! In: an input positioned at the first znode. Out: the znodes, passed to a [`SnapshotVisitor`] in the
+//! file's order. What does not need the tree is done ahead: decoding the fields, the
+//! checksum of the bytes, the digest. A batch copies its content into two buffers instead of one
 //! allocation for each field.
 
 use std::io::Read;
@@ -18,22 +18,22 @@ use super::input::Input;
 use super::parts::{NodeView, SnapshotFault, SnapshotVisitor, view_node};
 use crate::ahead::{FillThread, PassBatch, read_ahead};
 
-/// A batch is handed on when its paths and data are longer.
+/// A batch is passed on when its paths and data are longer.
 const BATCH_BYTES: usize = 256 << 10;
-/// Or when it has so many znodes.
+/// A batch is passed on when it has this many znodes.
 const BATCH_NODES: usize = 2048;
 
-/// The number of znodes is forecast when so much of the file is read. Buffers read ahead, so it must not be too
+/// The number of znodes is estimated when this much of the file is read. Buffers read ahead, so it must not be too
 /// little.
 const FORECAST_SHARE: u64 = 16;
 
-/// Znodes, one after the other.
+/// A batch of znodes.
 #[derive(Default)]
 struct ZnodeBatch {
     paths: String,
     data: Vec<u8>,
     nodes: Vec<BatchEntry>,
-    /// How much of the file had been read for it.
+    /// How much of the file was read up to this batch.
     file_bytes: u64,
 }
 
@@ -50,7 +50,7 @@ struct BatchEntry {
 
 impl ZnodeBatch {
     fn clear(&mut self) {
-        // One long znode must not make all batches long for ever.
+        // One long znode must not make all batches large forever.
         self.data.clear();
         self.data.shrink_to(2 * BATCH_BYTES);
         self.paths.clear();
@@ -75,7 +75,7 @@ impl ZnodeBatch {
         });
     }
 
-    /// Hands the znodes on. The offset of the first one that the visitor refuses comes with its reason.
+    /// Passes the znodes on. If the visitor refuses one, returns its offset and the reason.
     fn visit(&self, visitor: &mut dyn SnapshotVisitor) -> Result<(), (u64, LoadError)> {
         let (mut paths, mut data) = (&*self.paths, &*self.data);
         for node in &self.nodes {
@@ -95,7 +95,7 @@ impl ZnodeBatch {
     }
 }
 
-/// Why the znodes of a file are not what they should be: the input is wrong where it stands, or a
+/// An error in the znodes of a file: the input is invalid at its position, or a
 /// visitor refused the znode at an offset before that.
 pub(super) enum NodesFault {
     Input(SnapshotFault),
@@ -108,7 +108,7 @@ pub(super) struct FileRead<'a> {
     pub(super) bytes_total: u64,
 }
 
-/// Tells a visitor how many znodes to expect, judging by the first part of the file.
+/// Estimates the number of znodes for a visitor, from the first part of the file.
 struct ZnodeEstimate {
     bytes_total: u64,
     nodes: u64,
@@ -127,8 +127,8 @@ impl ZnodeEstimate {
     }
 }
 
-/// Reads all znodes and the mark that ends them. How many there were comes back. `report` is told for each
-/// batch how much of the file has been read.
+/// Reads all znodes and the mark that ends them. Returns their number. Calls `report` for each
+/// batch with the number of bytes read so far.
 pub(super) fn read_nodes<R: Read + Send + ?Sized>(
     input: &mut Input<'_, R>,
     place: FillThread,
@@ -158,7 +158,7 @@ pub(super) fn read_nodes<R: Read + Send + ?Sized>(
     }
 }
 
-/// Fills batches to the end of the znodes, or to the first fault: what comes before it is handed on.
+/// Fills batches up to the end of the znodes, or to the first fault: what precedes it is passed on.
 fn fill(
     input: &mut Input<'_, impl Read + ?Sized>,
     digests: bool,

@@ -1,7 +1,7 @@
-//! The content of a snapshot as it comes in, field by field, whether from a file or from a leader.
+//! Reads the content of a snapshot field by field, from a file or from a leader.
 //!
-//! In: a `Read`. Out: fields. Memory is bounded by what really came of the largest record, never by a
-//! length that is claimed: the buffer grows by pieces, each after the one before it has arrived.
+//! In: a `Read`. Out: fields. Memory is bounded by the received bytes of the largest record, never by a
+//! claimed length: the buffer grows in steps, each after the previous one was filled.
 
 use std::io::{self, Read};
 
@@ -12,25 +12,25 @@ use super::parts::SnapshotFault;
 
 const CHUNK_BYTES: usize = 256 << 10;
 
-/// Whether more may be taken from the source than was asked for.
+/// Whether more than the requested bytes may be read from the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReadAhead {
-    /// The source is ours to its end: read it in large pieces.
+    /// The source contains only the snapshot: read it in large pieces.
     Chunks,
-    /// Something that is not ours follows: not one byte too many. The source should be buffered.
+    /// Other data follows the snapshot: do not read one byte too many. The source should be buffered.
     Never,
 }
 
-/// What is read, with a running checksum of what has been consumed.
+/// The input, with a running checksum of the consumed bytes.
 pub(super) struct Input<'a, R: Read + ?Sized> {
     source: &'a mut R,
     read_ahead: ReadAhead,
     /// No string or buffer may be longer.
     field_bytes_max: usize,
     buffer: Vec<u8>,
-    /// Consumed up to here.
+    /// Bytes of the buffer that are consumed.
     start: usize,
-    /// In the checksum up to here.
+    /// Bytes of the buffer that are in the checksum.
     summed: usize,
     adler: Adler32,
     /// Offset of the buffer in the content.
@@ -38,7 +38,7 @@ pub(super) struct Input<'a, R: Read + ?Sized> {
 }
 
 impl<'a, R: Read + ?Sized> Input<'a, R> {
-    /// A file's content; its checksums vouch for the lengths in it.
+    /// The content of a file; its checksums cover the lengths in it.
     pub(super) fn of_file(source: &'a mut R) -> Self {
         Input::new(source, ReadAhead::Chunks, i32::MAX as usize)
     }

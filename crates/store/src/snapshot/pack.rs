@@ -1,10 +1,10 @@
-//! Packing and unpacking of snapshot files: not at all, gzip, or snappy-java's stream.
+//! Compression of snapshot files: none, gzip, or snappy-java's stream format.
 //!
 //! snappy-java: `82 53 4e 41 50 50 59 00`, version 1, lowest compatible version 1 (`i32` each), then
-//! blocks of a length (`i32`) and that many bytes of raw snappy. The 16 bytes of the beginning may come
-//! again where two streams were put together.
+//! blocks of a length (`i32`) and that many bytes of raw snappy. The 16-byte header may occur
+//! again where two streams were concatenated.
 //!
-//! Neither side holds more than a block in memory, whatever the file claims.
+//! Neither direction holds more than a block in memory, whatever the file claims.
 
 use std::io::{self, Read, Write};
 
@@ -16,16 +16,16 @@ use crate::names::Compression;
 
 const SNAPPY_MAGIC: [u8; 8] = *b"\x82SNAPPY\x00";
 const SNAPPY_HEADER: [u8; 16] = *b"\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01";
-/// What snappy-java packs at a time.
+/// The block size of snappy-java.
 const SNAPPY_BLOCK_BYTES: usize = 32 << 10;
 /// Snappy turns three bytes into at most 64.
 const SNAPPY_RATIO_MAX: usize = 32;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
-/// Dirty pages are handed to the disk in pieces: the last sync finds little left to do, and a sync of the log that
-/// comes in between waits for no more than one of them.
+/// Dirty pages are synced in pieces: the last sync has little left to do, and a sync of the log that
+/// happens in between waits for at most one of them.
 const SYNC_EVERY_BYTES: u64 = 1 << 20;
 
-/// How a packed file must begin.
+/// The magic number of a compressed file.
 pub(super) fn magic(compression: Compression) -> &'static [u8] {
     match compression {
         Compression::None => &super::HEADER[..super::HEADER_CHECKED_BYTES],
@@ -34,7 +34,7 @@ pub(super) fn magic(compression: Compression) -> &'static [u8] {
     }
 }
 
-/// Unpacks a stream.
+/// Decompresses a stream.
 pub fn unpack(
     packed: impl Read + Send + 'static,
     compression: Compression,
@@ -46,7 +46,7 @@ pub fn unpack(
     }
 }
 
-/// Packs into a file.
+/// A compressing writer to a file.
 pub(super) enum Packer {
     None(FileSink),
     Gzip(GzEncoder<FileSink>),
@@ -80,7 +80,7 @@ impl Packer {
         }
     }
 
-    /// Writes what is left and makes the file durable. The file's length comes back.
+    /// Writes the rest and makes the file durable. Returns the file's length.
     pub(super) fn finish(self) -> io::Result<u64> {
         let mut sink = match self {
             Packer::None(sink) => sink,
@@ -92,7 +92,7 @@ impl Packer {
     }
 }
 
-/// A file written from front to back.
+/// A sequential writer to a file.
 pub(super) struct FileSink {
     file: Box<dyn WriteFile>,
     offset: u64,
@@ -185,7 +185,7 @@ impl<R: Read> SnappyReader<R> {
         }
     }
 
-    /// Unpacks the next block; false at the end.
+    /// Decompresses the next block; false at the end.
     fn next_block(&mut self) -> io::Result<bool> {
         loop {
             let mut length = [0; 4];
@@ -210,7 +210,7 @@ impl<R: Read> SnappyReader<R> {
 
     fn unpack_block(&mut self, length: u32) -> io::Result<()> {
         let mut packed = Vec::new();
-        // Grows with what is really there.
+        // Grows only with the bytes that are really there.
         let read = (&mut self.packed).take(u64::from(length)).read_to_end(&mut packed)?;
         if read != length as usize {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -239,7 +239,7 @@ impl<R: Read> Read for SnappyReader<R> {
     }
 }
 
-/// Fills the buffer, or finds the end before its first byte.
+/// Fills the buffer. Returns false if the input ends before its first byte.
 fn read_all_or_nothing(input: &mut impl Read, buffer: &mut [u8]) -> io::Result<bool> {
     let mut filled = 0;
     while filled < buffer.len() {

@@ -1,8 +1,8 @@
 //! The parts that a snapshot in a file and a snapshot from a leader have in common: sessions, ACLs,
 //! znodes, and the mark that ends them. Apache: `SerializeUtils.deserializeSnapshot`.
 //!
-//! In: a stream that stands at the sessions. Out: each part, handed to a [`SnapshotVisitor`] as it
-//! comes. What vouches for them (seals, a signature) is read by [`super::reader`] and [`super::wire`].
+//! In: a stream positioned at the sessions. Out: each part, passed to a [`SnapshotVisitor`] as it
+//! is read. What verifies them (seals, a signature) is read by [`super::reader`] and [`super::wire`].
 
 use std::borrow::Cow;
 use std::io::{self, Read};
@@ -13,16 +13,16 @@ use herdsman_tree::{LoadError, Loader};
 use super::END_PATH;
 use super::input::Input;
 
-/// Bytes of a znode behind its data: ACL key and stat.
+/// Bytes of a znode after its data: ACL key and stat.
 const NODE_TAIL_BYTES: usize = 8 + StatPersisted::BYTES;
 
-/// Takes the parts of a snapshot, in the file's order.
+/// Receives the parts of a snapshot, in the file's order.
 pub trait SnapshotVisitor {
     /// An open session.
     fn session(&mut self, id: SessionId, timeout_ms: i32);
     /// An ACL and its key.
     fn acl(&mut self, key: i64, acl: Vec<Acl>);
-    /// There will be about so many znodes in all. Told once, when some have come.
+    /// An estimate of the number of znodes. Called once, after some znodes.
     fn expect(&mut self, _nodes: usize) {}
     /// A znode.
     fn node(
@@ -33,13 +33,13 @@ pub trait SnapshotVisitor {
         stat: StatPersisted,
     ) -> Result<(), LoadError>;
 
-    /// It is worth computing the znodes' digests beside: a visitor that wants them is given each znode by
-    /// [`SnapshotVisitor::node_with_digest`], or by [`SnapshotVisitor::node`] where nothing is beside.
+    /// Whether to compute the znodes' digests ahead: a visitor that wants them gets each znode through
+    /// [`SnapshotVisitor::node_with_digest`], or through [`SnapshotVisitor::node`] if nothing is done ahead.
     fn wants_digests(&self) -> bool {
         false
     }
 
-    /// A znode, and what [`znode_digest`](herdsman_tree::digest::znode_digest) says about it.
+    /// A znode with its [`znode_digest`](herdsman_tree::digest::znode_digest).
     fn node_with_digest(
         &mut self,
         path: &str,
@@ -92,19 +92,19 @@ impl SnapshotVisitor for Loader {
     }
 }
 
-/// What is wrong with a snapshot.
+/// A fault of a snapshot.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotFault {
-    /// It cannot be read or unpacked.
+    /// It cannot be read or decompressed.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// It ends too early.
     #[error("it ends too early")]
     Truncated,
-    /// It is something else.
+    /// It is not a snapshot.
     #[error("it does not start with a snapshot's header")]
     Header,
-    /// A checksum does not fit.
+    /// A checksum does not match.
     #[error("the checksum of what comes before is {computed:#x}, the file says {stored:#x}")]
     Seal {
         /// Computed from what was read.
@@ -112,24 +112,24 @@ pub enum SnapshotFault {
         /// Found in the file.
         stored: i64,
     },
-    /// Something follows the last seal, or stands in its place.
-    #[error("what follows the first seal is no valid trailer")]
+    /// Something follows the last seal, or replaces it.
+    #[error("what follows the first seal is not a valid trailer")]
     Trailer,
-    /// A field makes no sense.
+    /// A field is invalid.
     #[error("{0}")]
     Decode(#[from] DecodeError),
-    /// What a leader sends ends with a signature, and this is not it.
-    #[error("it is signed {0:?}, which is not how a leader ends it")]
+    /// It does not end with the signature of a leader.
+    #[error("it ends with the signature {0:?}, which is not that of a leader")]
     Signature(String),
-    /// A tree of a time that cannot be.
-    #[error("it is said to be of txn {0}, which is none")]
+    /// Its zxid is not valid.
+    #[error("its zxid is {0}, which is not a valid txn")]
     Zxid(Zxid),
     /// The znodes do not make a tree.
     #[error("{0}")]
     Load(#[from] LoadError),
 }
 
-/// Reads everything up to the mark that ends the znodes. How many there were comes back.
+/// Reads everything up to the mark that ends the znodes. Returns the number of znodes.
 pub(super) fn read_parts(
     input: &mut Input<'_, impl Read + ?Sized>,
     visitor: &mut dyn SnapshotVisitor,
@@ -174,17 +174,17 @@ fn read_acl(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Vec<Acl>, Snaps
     Ok(acl)
 }
 
-/// A znode as it stands in the input.
+/// A znode in the input.
 pub(super) struct NodeView<'a> {
     pub(super) path: Cow<'a, str>,
     pub(super) data: Option<&'a [u8]>,
     pub(super) acl_key: i64,
     pub(super) stat: StatPersisted,
-    /// To be consumed when it is done with.
+    /// Its length in the input; the caller consumes it.
     pub(super) bytes: usize,
 }
 
-/// Looks at the next znode; `None` when the mark that ends them was there and has been read.
+/// Decodes the next znode; `None` if the mark that ends them was read.
 pub(super) fn view_node<'a>(
     input: &'a mut Input<'_, impl Read + ?Sized>,
 ) -> Result<Option<NodeView<'a>>, SnapshotFault> {

@@ -1,14 +1,14 @@
-//! Reads a snapshot and believes nothing that its checksums do not cover.
+//! Reads a snapshot and trusts nothing that its checksums do not cover.
 //!
-//! In: a file. Out: its parts, handed to a [`SnapshotVisitor`] as they come, and its trailer. The whole
-//! file is read, to its last byte; the first thing that is wrong ends it with an error that says where.
-//! Memory is bounded by the largest znode that is really there, not by any length that is claimed.
+//! In: a file. Out: its parts, passed to a [`SnapshotVisitor`] as they are read, and its trailer. The whole
+//! file is read, to its last byte; the first fault ends it with an error that has the offset.
+//! Memory is bounded by the largest znode that is really there, not by any claimed length.
 //!
-//! What has been visited before an error is worth nothing: a seal vouches for all the bytes before it.
+//! Parts visited before an error must be discarded: a seal verifies all the bytes before it.
 //!
 //! Apache: `FileSnap.deserialize`. Differences: Apache reads the digest only with `digest.enabled`, and
-//! then takes a last zxid that follows seal 1 directly for a digest; we try both shapes, since a seal
-//! tells which is right. And it stops at the last seal; we also see what should not follow it.
+//! then reads a last zxid that follows seal 1 directly as a digest; we try both layouts, since a seal
+//! shows which is correct. And it stops at the last seal; we also detect bytes after it.
 
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -29,13 +29,13 @@ use crate::disk::{Disk, ReadFile, Stream};
 use crate::log::ending::read_exactly;
 use crate::names::{Compression, SnapshotName};
 
-/// No trailer is longer, not even one with a digest as text.
+/// Limit for a trailer, also for one with a digest as text.
 const TRAILER_BYTES_MAX: usize = 4096;
 
-/// What a snapshot holds besides what was visited.
+/// The rest of a snapshot, besides the visited parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotSummary {
-    /// The state of the tree when the last znode had been written down.
+    /// The state of the tree when the last znode was written.
     pub trailer: Trailer,
     /// Znodes.
     pub nodes: u64,
@@ -43,19 +43,19 @@ pub struct SnapshotSummary {
     pub file_bytes: u64,
 }
 
-/// A file that is no snapshot, or not a whole one.
+/// An error of reading a snapshot: it is not a snapshot, or it is damaged.
 #[derive(Debug, thiserror::Error)]
 #[error("snapshot {path} cannot be used: {fault} (at offset {offset} of its content)", path = path.display())]
 pub struct SnapshotError {
     /// Which file.
     pub path: PathBuf,
-    /// Where in its unpacked content.
+    /// The offset in its uncompressed content.
     pub offset: u64,
     /// What is wrong.
     pub fault: SnapshotFault,
 }
 
-/// Is told how many bytes of the file have been read.
+/// Called with the number of bytes of the file that were read so far.
 pub type ReadProgress<'a> = dyn FnMut(u64) + 'a;
 
 /// Reads a whole snapshot.
@@ -109,7 +109,7 @@ pub fn read_snapshot_at(
     })
 }
 
-/// A quick look at both ends of a file: it was probably written to its end. Apache:
+/// A quick check of both ends of a file: whether it was probably written completely. Apache:
 /// `SnapStream.isValidSnapshot`.
 pub fn looks_whole(disk: &dyn Disk, dir: &Path, name: SnapshotName) -> io::Result<bool> {
     let file = disk.open_read(&name.path(dir))?;
@@ -127,7 +127,7 @@ pub fn looks_whole(disk: &dyn Disk, dir: &Path, name: SnapshotName) -> io::Resul
     }
 }
 
-/// How a file that may have any name is packed, from how it begins; `None` if it is no snapshot.
+/// Detects the compression of a file with any name from its first bytes; `None` if it is not a snapshot.
 pub fn detect_compression(disk: &dyn Disk, path: &Path) -> io::Result<Option<Compression>> {
     let file = disk.open_read(path)?;
     let bytes = file.bytes()?;
@@ -146,7 +146,7 @@ fn has_at(file: &dyn ReadFile, offset: u64, expected: &[u8]) -> io::Result<bool>
     Ok(found == expected)
 }
 
-/// Reads what stands before the znodes.
+/// Reads the part before the znodes.
 fn read_head(
     input: &mut Input<'_, impl Read + ?Sized>,
     visitor: &mut dyn SnapshotVisitor,
@@ -159,13 +159,13 @@ fn read_head(
     read_tables(input, visitor)
 }
 
-/// Reads what stands behind the znodes.
+/// Reads the part after the znodes.
 fn read_end(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Trailer, SnapshotFault> {
     check_seal(input)?;
     read_trailer(input)
 }
 
-/// Reads a seal and compares it with what came before.
+/// Reads a seal and compares it with the bytes before it.
 fn check_seal(input: &mut Input<'_, impl Read + ?Sized>) -> Result<(), SnapshotFault> {
     let computed = input.adler().finish();
     let mut reader = JuteReader::new(input.view(SEAL_BYTES)?);
@@ -199,7 +199,7 @@ fn read_trailer(input: &mut Input<'_, impl Read + ?Sized>) -> Result<Trailer, Sn
     trailer.ok_or(SnapshotFault::Trailer)
 }
 
-/// Bytes behind the first seal, and the checksum of all before them.
+/// The bytes after the first seal, and the checksum of everything before them.
 #[derive(Clone)]
 struct TrailerBytes<'a> {
     rest: &'a [u8],
@@ -212,7 +212,7 @@ impl<'a> TrailerBytes<'a> {
         let zxid = Zxid(reader.long().ok()?);
         let version = reader.int().ok()?;
         let digest = if version < 2 {
-            // Before the digest became a number it was one in hex.
+            // Older versions wrote the digest as hex text.
             i64::from_str_radix(&reader.required_string().ok()?, 16).ok()?
         } else {
             reader.long().ok()?
@@ -228,7 +228,7 @@ impl<'a> TrailerBytes<'a> {
         self.sealed(8)?.rest.is_empty().then_some(zxid)
     }
 
-    /// What follows `bytes` and their seal, if the seal fits.
+    /// The rest after `bytes` and their seal, if the seal matches.
     fn sealed(mut self, bytes: usize) -> Option<TrailerBytes<'a>> {
         let (content, rest) = self.rest.split_at_checked(bytes)?;
         self.adler.write(content);
@@ -239,7 +239,7 @@ impl<'a> TrailerBytes<'a> {
     }
 }
 
-/// Counts what is read of the packed file.
+/// Counts the bytes that are read from the compressed file.
 struct Counted {
     stream: Stream,
     read: Arc<AtomicU64>,

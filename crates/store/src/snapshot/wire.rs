@@ -1,21 +1,21 @@
-//! The tree as a leader sends it to a learner that is too far behind, and as the learner takes it.
+//! Sends the tree from a leader to a learner that is too far behind, and receives it there.
 //!
 //! ```text
 //! sessions, ACLs, znodes, "/"      as in a file
 //! signature                        "BenWasHere" as a string
 //! ```
-//! No header, no checksums, no trailer: the zxid stands in the SNAP packet before it, TCP is trusted with
-//! the bytes, and the signature says that the sender meant to stop here. No release sends more: what is
-//! optional in files (digest, last zxid) never travels.
+//! No header, no checksums, no trailer: the zxid is in the SNAP packet before it, TCP is trusted with
+//! the bytes, and the signature says that the sender intended to stop here. No release sends more: the
+//! optional parts of files (digest, last zxid) are never sent.
 //!
 //! **Sending** is stepwise: [`WireSnapshot::step`] encodes some znodes under the tree's read guard, and
-//! the caller writes them out without it. The tree goes on changing meanwhile, so what is sent is fuzzy,
-//! like a file. It is sound for the same reason: every txn after [`WireSnapshot::zxid`] is sent behind it
+//! the caller sends them without it. The tree changes meanwhile, so what is sent is fuzzy,
+//! like a file. It is correct for the same reason: every txn after [`WireSnapshot::zxid`] is sent after it
 //! and applied over it.
 //!
 //! **Receiving** reads exactly the bytes of the snapshot, because packets follow on the same connection.
-//! No length and no count is believed: a field longer than the limit is refused, everything else costs
-//! only the memory of what has really come.
+//! No length and no count is trusted: a field longer than the limit is refused, everything else takes
+//! only memory for the bytes that were received.
 //!
 //! What is received is *not* durable and must not be served or acked: see [`crate::install`].
 //!
@@ -35,19 +35,19 @@ use super::input::{Input, ReadAhead};
 use super::parts::{SnapshotFault, read_parts};
 use super::{encode_end, encode_node, encode_tables};
 
-/// What stands behind the znodes.
+/// The signature after the znodes.
 const SIGNATURE: &str = "BenWasHere";
-/// A step ends early when it has encoded so much, however few znodes that were.
+/// A step ends early when it has encoded this many bytes.
 const STEP_BYTES_MAX: usize = 1 << 20;
 
-/// A tree being sent.
+/// Encodes a tree in steps.
 #[derive(Debug)]
 pub struct WireSnapshot {
     dump: Dump,
     stage: Stage,
 }
 
-/// What comes next.
+/// The part to encode next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Tables,
@@ -56,7 +56,7 @@ enum Stage {
 }
 
 impl WireSnapshot {
-    /// Starts with the tree as it is now. Every later step must be given this same tree.
+    /// Starts with the tree as it is now. Every later step must get the same tree.
     #[must_use]
     pub fn start(tree: &Tree) -> Self {
         WireSnapshot { dump: Dump::start(tree), stage: Stage::Tables }
@@ -68,7 +68,7 @@ impl WireSnapshot {
         self.dump.zxid()
     }
 
-    /// Appends up to `nodes_max` znodes to `out`, and with the last of them the end. False when nothing
+    /// Appends up to `nodes_max` znodes to `out`, and after the last one the end. Returns false if nothing
     /// is left. Empty `out` between the steps: a step that finds a mebibyte in it adds one znode only.
     pub fn step(&mut self, tree: &Tree, nodes_max: usize, out: &mut Vec<u8>) -> bool {
         if self.stage == Stage::Tables {
@@ -95,26 +95,26 @@ impl WireSnapshot {
     }
 }
 
-/// A tree that a leader has sent.
+/// A tree that was received from a leader.
 #[derive(Debug)]
 pub struct ReceivedSnapshot {
     /// The tree. Its zxid is that of the SNAP packet, though it may show effects of later txns: those
     /// follow on the same connection.
     pub tree: Tree,
-    /// The last txn of which some znode shows an effect. Before the tree is that far it has never
+    /// The last txn of which some znode shows an effect. Until that txn is applied, the tree is one that has never
     /// existed anywhere.
     pub newest_effect: Zxid,
-    /// Znodes that came.
+    /// The number of received znodes.
     pub nodes: u64,
-    /// Bytes that came.
+    /// The number of received bytes.
     pub bytes: u64,
 }
 
-/// Why no tree was received. The connection is useless from here on.
+/// An error of receiving a tree. The connection cannot be used any more.
 #[derive(Debug, thiserror::Error)]
 #[error("the leader's snapshot cannot be used: {fault} (after {offset} bytes of it)")]
 pub struct ReceiveError {
-    /// How much of it was right.
+    /// The number of valid bytes before the fault.
     pub offset: u64,
     /// What is wrong.
     pub fault: SnapshotFault,
@@ -144,7 +144,7 @@ fn read_signed(
     loader: &mut Loader,
     zxid: Zxid,
 ) -> Result<u64, SnapshotFault> {
-    // No file could be named by it.
+    // No file name could contain it.
     if zxid < Zxid::ZERO {
         return Err(SnapshotFault::Zxid(zxid));
     }
@@ -152,7 +152,7 @@ fn read_signed(
     let bytes = input.field_bytes(0)?;
     let signature = JuteReader::new(input.view(bytes)?).required_string()?;
     if signature != SIGNATURE {
-        // Whatever it is, it need not fill a log.
+        // Limit what a message can contain.
         return Err(SnapshotFault::Signature(signature.chars().take(40).collect()));
     }
     input.consume(bytes);

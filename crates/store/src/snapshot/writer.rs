@@ -1,9 +1,9 @@
-//! Writes a snapshot while the tree goes on changing.
+//! Writes a snapshot while the tree changes.
 //!
 //! In: the tables of sessions and ACLs, znodes in pieces, the trailer. Out: a file under its final name,
-//! durable. The caller alternates between two things: with the tree's read guard in hand it lets
-//! [`SnapshotWriter::encode_node`] fill a buffer, and without it [`SnapshotWriter::spill`] takes the
-//! buffer to the disk. So the guard is never held while the disk works, and memory is bounded by what
+//! durable. The caller alternates between two things: while it holds the tree's read guard it lets
+//! [`SnapshotWriter::encode_node`] fill a buffer, and without it [`SnapshotWriter::spill`] writes the
+//! buffer to the disk. So the guard is never held during disk I/O, and memory is bounded by what
 //! is encoded between two spills.
 //!
 //! `pace` is called with the bytes just written to the file; the caller may sleep there, to leave the
@@ -25,23 +25,23 @@ use super::{END_PATH, HEADER, LastZxid, Trailer, encode_end, encode_node, encode
 use crate::disk::{Disk, is_full, remove_if_there};
 use crate::names::{Compression, SnapshotName};
 
-/// What is packed and written between two calls of `pace`.
+/// Bytes that are written between two calls of `pace`.
 const PIECE_BYTES: usize = 256 << 10;
-/// Znodes of a standing tree that are noted down between two spills.
+/// Znodes of an unchanging tree that are encoded between two spills.
 const STEP_NODES: usize = 1024;
 
-/// Why a snapshot was not written.
+/// An error of writing a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write snapshot {path}: {source}", path = path.display())]
 pub struct SnapshotWriteError {
     /// The file under its final name.
     pub path: PathBuf,
-    /// What the system said.
+    /// The system's error.
     pub source: io::Error,
 }
 
 impl SnapshotWriteError {
-    /// There was no room for it.
+    /// Whether the disk was full.
     #[must_use]
     pub fn is_full(&self) -> bool {
         is_full(&self.source)
@@ -53,13 +53,13 @@ impl SnapshotWriteError {
 pub struct SnapshotFile {
     /// Its name.
     pub name: SnapshotName,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
     /// Its length.
     pub bytes: u64,
 }
 
-/// Is told how many bytes have just been written.
+/// Called with the number of bytes just written.
 pub type WritePace<'a> = dyn FnMut(u64) + 'a;
 
 /// A snapshot being written.
@@ -100,7 +100,7 @@ impl SnapshotWriter {
         })
     }
 
-    /// Notes down a znode, in memory. The root comes first, with an empty path, and every parent
+    /// Encodes a znode, in memory. The root comes first, with an empty path, and every parent
     /// before its children.
     pub fn encode_node(
         &mut self,
@@ -112,18 +112,18 @@ impl SnapshotWriter {
         encode_node(path, data, acl_key, stat, &mut self.buffer);
     }
 
-    /// Bytes noted down since the last spill.
+    /// Bytes encoded since the last spill.
     #[must_use]
     pub fn buffered_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Takes what was noted down to the disk.
+    /// Writes the encoded bytes to the disk.
     pub fn spill(&mut self, pace: &mut WritePace<'_>) -> Result<(), SnapshotWriteError> {
         self.try_spill(pace).map_err(|source| self.error(source))
     }
 
-    /// Ends the snapshot and gives it its name.
+    /// Ends the snapshot and renames it to its final name.
     pub fn finish(
         mut self,
         trailer: &Trailer,
@@ -132,7 +132,7 @@ impl SnapshotWriter {
         self.try_finish(trailer, pace).map_err(|source| self.error(source))
     }
 
-    /// Ends the snapshot and makes it durable under its temporary name. The file's length comes back.
+    /// Ends the snapshot and makes it durable under its temporary name. Returns the file's length.
     pub(crate) fn seal_unnamed(
         mut self,
         trailer: &Trailer,
@@ -153,7 +153,7 @@ impl SnapshotWriter {
         Ok(())
     }
 
-    /// Writes what is left and waits until all of it is durable.
+    /// Writes the rest and waits until everything is durable.
     fn try_complete(&mut self, trailer: &Trailer, pace: &mut WritePace<'_>) -> io::Result<u64> {
         encode_end(&mut self.buffer);
         self.seal(pace)?;
@@ -204,7 +204,7 @@ impl SnapshotWriter {
 
     fn remove_temporary(&self) {
         if let Err(error) = remove_if_there(&*self.disk, &self.temporary()) {
-            tracing::warn!(path = %self.temporary().display(), %error, "unfinished snapshot stays");
+            tracing::warn!(path = %self.temporary().display(), %error, "cannot remove an unfinished snapshot");
         }
     }
 
@@ -221,7 +221,7 @@ impl Drop for SnapshotWriter {
     }
 }
 
-/// Writes a snapshot of a tree that stands still: the first one of a fresh server, or a tool's.
+/// Writes a snapshot of a tree that does not change: the first one of a fresh server, or a tool's.
 pub fn write_snapshot(
     disk: Arc<dyn Disk>,
     dir: &Path,
@@ -233,10 +233,10 @@ pub fn write_snapshot(
     writer.finish(&Trailer::of(tree, last_zxid), &mut |_| {})
 }
 
-/// Is shown path and stat of each znode.
+/// Called with path and stat of each znode.
 pub(crate) type ObserveZnode<'a> = dyn FnMut(&str, &StatPersisted) + 'a;
 
-/// Writes a standing tree up to its last znode; only the trailer is missing.
+/// Writes an unchanging tree up to its last znode; only the trailer is missing.
 pub(crate) fn write_nodes(
     disk: Arc<dyn Disk>,
     dir: &Path,
