@@ -75,7 +75,7 @@ fn is_interpreted(symbol: char) -> bool {
 /// escaped there.
 pub(crate) fn json_line(value: &impl Serialize) -> Result<String> {
     let line = serde_json::to_string(value).context("writing JSON")?;
-    if !line.contains(is_obeyed) {
+    if !line.contains(is_interpreted) {
         return Ok(line);
     }
     let mut clean = String::with_capacity(line.len());
@@ -260,7 +260,7 @@ mod tests {
     fn json_stays_json_and_is_escaped() {
         let text = "a\u{9b}2J\u{202e}b\"\u{1b}\u{7f}";
         let line = json_line(&text).unwrap();
-        assert!(!line.contains(is_obeyed), "{line:?}");
+        assert!(!line.contains(is_interpreted), "{line:?}");
         assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
     }
 

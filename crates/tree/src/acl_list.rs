@@ -1,12 +1,12 @@
-//! One ACL, arranged so that a check costs about as much as the caller has ids, however long the list is.
+//! One ACL, indexed so that the cost of a check depends on the caller's ids, not on the length of the list.
 //!
-//! A list has up to 1,024 entries and a connection up to 64 ids, each of which may be long. Whoever may set a list
-//! can also have it checked, thousands of times in one multi, while others wait for the node's lock. So no id is
+//! A list has up to 1,024 entries and a connection up to 64 ids, each of which may be long. A client that may set a
+//! list can also have it checked, thousands of times in a multi, while others wait for the node's lock. So no id is
 //! compared with every entry: entries are found by a hash of scheme and id, and networks are parsed once. What is
 //! left to scan is the networks of a list, for the address of the connection. [`ProvenIds`] keeps the hashes of the
 //! caller's ids for all checks of one request, and what long lists grant to them.
 //!
-//! A list is arranged once, when it is set or loaded; that costs as much as sorting it.
+//! A list is indexed once, when it is set or loaded; that costs as much as sorting it.
 
 use std::cell::{OnceCell, RefCell};
 use std::hash::BuildHasher;
@@ -19,10 +19,10 @@ use herdsman_proto::{Acl, Id, Perms};
 
 use crate::auth::{IP, Network, SASL, WORLD, X509};
 
-/// What a check costs, in entries and ids together, from which on its result is kept for the rest of the request.
+/// The cost of a check, in entries and ids together, from which on its result is kept for the rest of the request.
 const CACHED_COST_MIN: usize = 32;
 
-/// The ids of whoever asks. They are hashed once, when a list is looked at that does not admit everybody.
+/// The ids of a caller. They are hashed once, at the first list that does not grant everything to everyone.
 #[derive(Debug)]
 pub struct ProvenIds<'a> {
     ids: &'a [Id],
@@ -30,20 +30,20 @@ pub struct ProvenIds<'a> {
     granted: RefCell<GrantCache>,
 }
 
-/// What long lists grant to all ids together, by the address of their entries, which are kept with it: no other list
-/// can get that address meanwhile.
+/// The permissions that long lists grant to all ids together, by the address of their entries, which are kept, too:
+/// no other list can get that address meanwhile.
 type GrantCache = HashMap<usize, (Arc<[Acl]>, Perms), FixedState>;
 
 impl<'a> ProvenIds<'a> {
-    /// Of one request.
+    /// Creates the ids for one request.
     #[must_use]
     pub fn new(ids: &'a [Id]) -> Self {
         let granted = RefCell::new(HashMap::with_hasher(FixedState::with_seed(0)));
         ProvenIds { ids, hashes: OnceCell::new(), granted }
     }
 
-    /// What a list grants to these ids together. `granted` says what it grants to one of them, whose hash comes with
-    /// it; a long list is not asked twice.
+    /// The permissions that a list grants to these ids together. `granted` computes those of one id with its hash;
+    /// a long list is checked only once.
     pub(crate) fn granted_by(
         &self,
         acl: &AclList,
@@ -69,7 +69,7 @@ impl<'a> ProvenIds<'a> {
         self.ids
     }
 
-    /// Each with its hash, by which lists of a tree with this seed find it.
+    /// The ids with their hashes, for lists of a tree with this seed.
     fn hashed(&self, hash_seed: u64) -> impl Iterator<Item = (&'a Id, u64)> {
         let hash = |id: &Id| hash_of(hash_seed, &id.scheme, &id.id);
         let hashes = self.hashes.get_or_init(|| self.ids.iter().map(hash).collect());
@@ -77,17 +77,17 @@ impl<'a> ProvenIds<'a> {
     }
 }
 
-/// All that an id is granted.
+/// The permissions of an id.
 #[derive(Debug, PartialEq, Eq)]
 struct Grant {
     hash: u64,
     /// The first entry of this id.
     entry: u32,
-    /// Of all its entries.
+    /// The permissions of all its entries.
     perms: Perms,
 }
 
-/// The entries of an ACL in their order, and where to find them.
+/// The entries of an ACL in their order, with an index.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AclList {
     entries: Arc<[Acl]>,
@@ -96,16 +96,16 @@ pub struct AclList {
     /// One for each id, sorted by hash.
     grants: Box<[Grant]>,
     networks: Box<[(Network, Perms)]>,
-    /// What everybody may do.
+    /// The permissions of everyone.
     anyone: Perms,
-    /// What all entries of the scheme `x509` grant together.
+    /// The permissions that all entries of the scheme `x509` grant together.
     x509: Perms,
-    /// The same of `sasl`.
+    /// The same for `sasl`.
     sasl: Perms,
 }
 
 impl AclList {
-    /// Arranges a list.
+    /// Indexes a list.
     #[must_use]
     pub fn new(entries: Arc<[Acl]>, hash_seed: u64) -> Self {
         let of = |is_meant: &dyn Fn(&Id) -> bool| {
@@ -133,19 +133,19 @@ impl AclList {
         &self.entries
     }
 
-    /// What the entries take in memory, which is also what a copy of them takes.
+    /// The memory that the entries take, which is also what a copy of them takes.
     #[must_use]
     pub fn entry_bytes(&self) -> usize {
         self.entry_bytes
     }
 
-    /// What everybody may do.
+    /// The permissions of everyone.
     #[must_use]
     pub fn to_anyone(&self) -> Perms {
         self.anyone
     }
 
-    /// What exactly this id is granted.
+    /// The permissions of exactly this id.
     #[must_use]
     pub fn to_id(&self, id: &Id, hash: u64) -> Perms {
         let mut grants = self.grants_like(hash);
@@ -153,32 +153,32 @@ impl AclList {
         grant.map_or(Perms(0), |grant| grant.perms)
     }
 
-    /// The same of an id whose hash is not known.
+    /// The same for an id whose hash is not known.
     #[must_use]
     pub fn to_other_id(&self, id: &Id) -> Perms {
         self.to_id(id, hash_of(self.hash_seed, &id.scheme, &id.id))
     }
 
-    /// What the networks grant that this address is in.
+    /// The permissions of the networks that contain this address.
     #[must_use]
     pub fn to_address(&self, address: IpAddr) -> Perms {
         let around = self.networks.iter().filter(|(network, _)| network.contains(address));
         around.fold(Perms(0), |granted, (_, perms)| granted.union(*perms))
     }
 
-    /// What all who have a certificate are granted together.
+    /// The permissions of all clients with a certificate together.
     #[must_use]
     pub fn to_all_x509(&self) -> Perms {
         self.x509
     }
 
-    /// What all who have logged in with SASL are granted together.
+    /// The permissions of all clients logged in with SASL together.
     #[must_use]
     pub fn to_all_sasl(&self) -> Perms {
         self.sasl
     }
 
-    /// What an id is compared with: that which has the same hash.
+    /// The grants with the same hash, which an id is compared with.
     fn grants_like(&self, hash: u64) -> impl Iterator<Item = &Grant> {
         let first = self.grants.partition_point(|grant| grant.hash < hash);
         self.grants[first..].iter().take_while(move |grant| grant.hash == hash)
@@ -189,7 +189,7 @@ fn hash_of(hash_seed: u64, scheme: &str, id: &str) -> u64 {
     FixedState::with_seed(hash_seed).hash_one((scheme, id))
 }
 
-/// The entries that are found by their ids, those of one id as one.
+/// The index of the entries that are found by their ids, with one grant for each id.
 fn grants(entries: &[Acl], hash_seed: u64) -> Box<[Grant]> {
     let by_id = entries.iter().zip(0..).filter(|(entry, _)| {
         let is_found_otherwise = entry.id.scheme == IP || entry.id.scheme == WORLD;
@@ -244,7 +244,7 @@ mod tests {
 
     /// A multi may have 50,000 operations on one list, for each of which all ids were looked up.
     #[test]
-    fn a_long_list_is_asked_once_in_a_request() {
+    fn a_long_list_is_checked_once_in_a_request() {
         let ann = Id::new("digest", "ann:hash");
         let of = |perms| list((0..1024).map(|i| (perms, Id::new("digest", &format!("u{i}:hash")))));
         let (first, second) = (of(Perms::READ), of(Perms::WRITE));
@@ -265,7 +265,7 @@ mod tests {
 
     /// There are as many values of permissions as a list may have entries.
     #[test]
-    fn entries_of_one_id_are_looked_at_once() {
+    fn entries_of_one_id_are_compared_once() {
         let ann = Id::new("digest", "ann:hash");
         let list = list((1..=1024).map(|i| (Perms(i << 5), ann.clone())));
         assert_eq!(list.grants.len(), 1);

@@ -1,7 +1,7 @@
 //! ACLs in use, each stored once and counted. Apache: `ReferenceCountedACLCache`.
 //!
-//! Two numbers name an ACL. A znode holds an [`AclSlot`], four bytes that are used again when the ACL is
-//! gone. A snapshot names it by a key, which is never used twice in the life of a tree: the table of a
+//! Two numbers identify an ACL. A znode holds an [`AclSlot`], four bytes that are reused when the ACL is
+//! gone. A snapshot identifies it by a key, which is never used twice in the life of a tree: the table of a
 //! snapshot is written before its znodes, and a key that meant another ACL by the time a znode is written
 //! would give that znode the old one.
 
@@ -44,7 +44,7 @@ pub struct Acls {
     hash_seed: u64,
     slots: Vec<Option<Stored>>,
     by_acl: HashMap<Arc<[Acl]>, AclSlot, FixedState>,
-    /// Slots that were in use and are not any more.
+    /// Free slots.
     free: Vec<AclSlot>,
     last_key: i64,
 }
@@ -76,7 +76,7 @@ impl Acls {
         slot
     }
 
-    /// A znode lets go of its ACL.
+    /// Releases the ACL of a znode.
     pub fn release(&mut self, slot: AclSlot) {
         let Some(stored) = self.stored_mut(slot) else { return };
         stored.uses -= 1;
@@ -91,7 +91,7 @@ impl Acls {
         self.stored(slot).map_or(&self.open, |stored| &stored.acl)
     }
 
-    /// A list that a txn in flight brings: the stored one, if there is one.
+    /// The list for a txn in flight: the stored one, if there is one.
     #[must_use]
     pub fn find_or_arrange(&self, acl: &[Acl]) -> Arc<AclList> {
         if *acl == **self.open.entries() {
@@ -107,13 +107,13 @@ impl Acls {
         Arc::new(AclList::new(acl.into(), self.hash_seed))
     }
 
-    /// The key by which snapshots name the ACL in a slot.
+    /// The key of the ACL in a slot, for snapshots.
     #[must_use]
     pub fn key(&self, slot: AclSlot) -> i64 {
         self.stored(slot).map_or(OPEN_KEY, |stored| stored.key)
     }
 
-    /// Stores an ACL of a snapshot, not counted yet. It gets a key of ours.
+    /// Stores an ACL of a snapshot, not counted yet. It gets a new key.
     pub(crate) fn load(&mut self, acl: Vec<Acl>) -> AclSlot {
         match self.by_acl.get(&*acl) {
             Some(&slot) => slot,
@@ -128,7 +128,7 @@ impl Acls {
         }
     }
 
-    /// Drops what no znode uses.
+    /// Drops ACLs that no znode uses.
     pub(crate) fn purge_unused(&mut self) {
         let is_unused = |stored: &Stored| stored.uses == 0;
         for index in 0..self.slots.len() {

@@ -3,7 +3,7 @@
 //! A txn may meet a tree that already shows it or even later ones, when it is replayed over a
 //! snapshot that was taken while writes went on. So nothing here counts up from what it finds:
 //! versions come from the txn, a parent's cversion and pzxid only ever rise, creating what exists
-//! and deleting what is gone are harmless.
+//! and deleting what does not exist are harmless.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use crate::owner::{self, ttl_owner};
 use crate::tree::Tree;
 use crate::watches::{TableKind, Watcher};
 
-/// A change that somebody watches.
+/// A change of a watched path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// What happened.
     pub kind: EventType,
-    /// Where.
+    /// The path.
     pub path: Box<str>,
-    /// By which txn.
+    /// The txn of the change.
     pub zxid: Zxid,
-    /// Who may know of it: the ACL of the znode it is about.
+    /// The ACL of the changed znode: only clients that may read it get the event.
     pub acl: Arc<AclList>,
-    /// Who asked, in order.
+    /// The watchers, in order.
     pub watchers: Vec<Watcher>,
 }
 
@@ -38,7 +38,7 @@ pub struct Event {
 pub type Events = Vec<Event>;
 
 impl Tree {
-    /// Applies a txn. Events are appended; deliver them before anybody can read the new state.
+    /// Applies a txn. Events are appended; deliver them before any client can read the new state.
     pub fn apply(&mut self, entry: &Entry, events: &mut Events) -> Outcome {
         let outcome = self.apply_txn(&entry.header, &entry.txn, events);
         // Only after the whole multi: a snapshot named by this zxid must contain all of it.
@@ -47,7 +47,7 @@ impl Tree {
         outcome
     }
 
-    /// Applies a txn that nobody waits for, while a log is replayed.
+    /// Applies a txn without a result, while a log is replayed.
     pub fn replay(&mut self, entry: &Entry) {
         self.apply(entry, &mut Events::new());
     }
@@ -107,7 +107,7 @@ impl Tree {
         let id = self.insert(parent, &txn.path, name, (&txn.data).into(), acl, stat);
         self.own(&txn.path, ephemeral_owner);
         let with_stat = !matches!(txn.kind, CreateKind::Plain { with_stat: false, .. });
-        // Before the quota is counted, which may fill in this very znode.
+        // Before the quota is counted, which may change this very znode.
         let stat = with_stat.then(|| self.stat(self.nodes.get(id)));
         self.quota_created(parent_path, name, &txn.path, data_len(&txn.data));
         self.notify_created(&txn.path, parent, id, header.zxid, events);
@@ -155,9 +155,9 @@ impl Tree {
         Ok(())
     }
 
-    /// Replayed over a later tree, a deletion may meet a znode that came back since, with children.
-    /// They are younger than this txn and their own txns bring them back; kept, they would also
-    /// keep what happened to the znode in its first life.
+    /// Replayed over a later tree, a deletion may find a znode that was created again since, with children.
+    /// They are younger than this txn and their own txns create them again; if they were kept, they would also
+    /// keep changes of the znode before its deletion.
     fn remove_descendants(&mut self, top: NodeId) {
         let mut found = self.nodes.get(top).children().to_vec();
         let mut next = 0;
@@ -173,7 +173,7 @@ impl Tree {
         }
     }
 
-    /// Takes a childless znode out, and gives the ACL it had.
+    /// Removes a childless znode. Returns its ACL.
     fn remove_leaf(&mut self, id: NodeId, path: &str) -> Arc<AclList> {
         let (parent_path, name) = path::split(path).expect("a znode's path is absolute");
         self.touch(path);
@@ -253,7 +253,7 @@ impl Tree {
     ) {
         self.sessions.remove(&header.session);
         for path in listed {
-            // Gone already when it is replayed over a later snapshot.
+            // Already removed if it is replayed over a later snapshot.
             _ = self.apply_delete(path, header.zxid, events);
         }
         let left: Vec<_> = self.ephemerals(header.session).cloned().collect();
@@ -290,7 +290,7 @@ impl Tree {
         );
     }
 
-    /// Watchers of the data hear first, then those of the children that were not told already.
+    /// Notifies the watchers of the data first, then those watchers of the children that were not among them.
     fn notify_deleted(
         &self,
         path: &str,
@@ -338,13 +338,13 @@ impl Tree {
     }
 }
 
-/// The owner that a create txn gives its znode.
+/// The owner of the znode that a create txn creates.
 pub(crate) fn owner_of(kind: CreateKind, session: SessionId) -> i64 {
     match kind {
         CreateKind::Plain { ephemeral: true, .. } => session.0,
         CreateKind::Plain { ephemeral: false, .. } => 0,
         CreateKind::Container => owner::CONTAINER,
-        // A log may hold what we would have refused; then it is an ordinary znode.
+        // A log may hold a TTL that we would have refused; then it is an ordinary znode.
         CreateKind::Ttl(ttl_ms) => ttl_owner(ttl_ms).unwrap_or(0),
     }
 }

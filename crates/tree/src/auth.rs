@@ -2,8 +2,8 @@
 //! Apache: `DigestAuthenticationProvider`, `IPAuthenticationProvider`, `X509AuthenticationProvider`,
 //! `SASLAuthenticationProvider`.
 //!
-//! `world` and `super` need no credentials. Who shows a certificate or logs in with SASL is found out by the
-//! connection; what that makes of him is said here.
+//! `world` and `super` need no credentials. The connection verifies certificates and SASL logins;
+//! this module maps them to ids.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -13,25 +13,25 @@ use herdsman_secret::Secret;
 
 use crate::acl_list::AclList;
 
-/// Everybody.
+/// Everyone.
 pub const WORLD: &str = "world";
-/// Stands for whoever asks.
+/// Stands for the ids of the caller.
 pub const AUTH: &str = "auth";
 /// User and password.
 pub const DIGEST: &str = "digest";
-/// The address a connection comes from.
+/// The peer address of a connection.
 pub const IP: &str = "ip";
 /// The subject of a client certificate.
 pub const X509: &str = "x509";
-/// A user who has logged in with SASL.
+/// A user logged in with SASL.
 pub const SASL: &str = "sasl";
-/// May do everything.
+/// The super user, who may do everything.
 pub const SUPER: &str = "super";
 
-/// Which schemes this server knows, and their settings.
+/// The enabled schemes and their settings.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schemes {
-    /// `digest` is switched on.
+    /// `digest` is enabled.
     pub digest: bool,
     /// Hash of the passwords.
     pub digest_algorithm: DigestAlgorithm,
@@ -55,11 +55,11 @@ pub struct X509Scheme {
 /// SASL users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SaslScheme {
-    /// The name in an ACL that stands for every one of them (`letAnySaslUserDoX`).
+    /// The name in an ACL that stands for every SASL user (`letAnySaslUserDoX`).
     pub anybody: Option<String>,
 }
 
-/// The SASL user that Apache lets pass for every other.
+/// The SASL user that Apache accepts as every other one.
 const SASL_SUPER: &str = "super";
 
 impl Default for Schemes {
@@ -76,7 +76,7 @@ impl Default for Schemes {
 }
 
 impl Schemes {
-    /// Credentials → ids. `peer` is the address the connection comes from.
+    /// Credentials → ids. `peer` is the address of the client.
     pub fn authenticate(
         &self,
         scheme: &str,
@@ -105,7 +105,7 @@ impl Schemes {
         ids
     }
 
-    /// What the subject of a certificate that was found good makes of its owner.
+    /// The ids of the owner of a verified certificate.
     #[must_use]
     pub fn of_certificate(&self, subject: &str) -> Vec<Id> {
         let Some(x509) = &self.x509 else { return Vec::new() };
@@ -117,7 +117,7 @@ impl Schemes {
         ids
     }
 
-    /// What a SASL login makes of a user. Apache keeps the id even if no ACL can name it.
+    /// The ids of a user logged in with SASL. Apache keeps the id even if no ACL can name it.
     #[must_use]
     pub fn of_sasl_user(&self, user: &str) -> Vec<Id> {
         let mut ids = vec![Id::new(SASL, user)];
@@ -127,7 +127,7 @@ impl Schemes {
         ids
     }
 
-    /// An ACL may name this id.
+    /// Whether an ACL may name this id.
     #[must_use]
     pub fn is_valid_id(&self, id: &Id) -> bool {
         match id.scheme.as_str() {
@@ -140,7 +140,7 @@ impl Schemes {
         }
     }
 
-    /// The id proves who somebody is, so that `auth` may stand for it.
+    /// Whether the id is authenticated, so that `auth` may stand for it.
     #[must_use]
     pub fn is_authenticated(&self, id: &Id) -> bool {
         match id.scheme.as_str() {
@@ -151,7 +151,7 @@ impl Schemes {
         }
     }
 
-    /// What an ACL grants to whoever has proven to be `presented`, beyond what everybody may do. `hash` is the
+    /// The permissions that an ACL grants to the id `presented`, in addition to those of everyone. `hash` is the
     /// id's, by which the list finds it.
     #[must_use]
     pub fn granted(&self, acl: &AclList, presented: &Id, hash: u64) -> Perms {
@@ -171,7 +171,7 @@ impl Schemes {
         }
     }
 
-    /// The name that whoAmI shows: never the hash.
+    /// The name that whoAmI returns: never the hash.
     #[must_use]
     pub fn user_name<'a>(&self, id: &'a Id) -> &'a str {
         match id.scheme.as_str() {
@@ -193,7 +193,7 @@ fn is_digest_form(id: &str) -> bool {
     parts.len() == 2
 }
 
-/// `key=value` pairs with commas or `+` between, as far as it takes to keep mistakes out of ACLs.
+/// `key=value` pairs with commas or `+` between, checked as far as needed to keep mistakes out of ACLs.
 fn is_distinguished_name(id: &str) -> bool {
     id.is_empty()
         || split_unescaped(id).all(|part| {
@@ -236,7 +236,7 @@ pub fn ip_id(peer: IpAddr) -> Id {
     }
 }
 
-/// Addresses that begin with the same bits: an id of the scheme `ip` in an ACL.
+/// A network: an id of the scheme `ip` in an ACL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Network {
     address: IpAddr,
@@ -244,7 +244,7 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    /// Reads `10.0.0.0/8`, or one address.
+    /// Parses `10.0.0.0/8`, or one address.
     pub fn parse(text: &str) -> Option<Self> {
         let (address, bits) = match text.split_once('/') {
             Some((address, bits)) => (address, Some(bits)),
@@ -257,7 +257,7 @@ impl Network {
         Some(Network { address, bits })
     }
 
-    /// The address is in the network.
+    /// Whether the address is in the network.
     pub fn contains(&self, address: IpAddr) -> bool {
         match (address, self.address) {
             (IpAddr::V4(a), IpAddr::V4(b)) => {
@@ -273,13 +273,13 @@ impl Network {
 
 fn parse_address(text: &str) -> Option<IpAddr> {
     if text.contains(':') {
-        // Java does not take the form that ends in a dotted quad.
+        // Java does not accept the form that ends in a dotted quad.
         if text.contains('.') {
             return None;
         }
         return text.parse::<Ipv6Addr>().ok().map(IpAddr::V6);
     }
-    // Java takes leading zeros for decimal, std refuses them.
+    // Java reads leading zeros as decimal, std rejects them.
     let mut octets = [0; 4];
     let mut parts = text.split('.');
     for octet in &mut octets {

@@ -1,10 +1,10 @@
-//! Which znodes change while an exact copy of the tree is taken.
+//! Tracks the znodes that change while an exact copy of the tree is taken.
 //!
-//! A [`Dump`](crate::Dump) is fuzzy, and whoever keeps the log beside it replays the log over it. A copy
-//! that leaves the server alone (a backup) has no log to go with it and must show one moment. So whoever
-//! takes one listens from before the walk until after it, and looks the changed znodes up again at the end.
+//! A [`Dump`](crate::Dump) is fuzzy: recovery replays the log over it. A copy
+//! without the log (a backup) must show one point in time. So the caller
+//! listens from before the walk until after it, and reads the changed znodes again at the end.
 //!
-//! One listener at a time. What nobody listens to costs one comparison a change.
+//! There is one listener at a time. Without a listener, a change costs one comparison.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,21 +13,21 @@ use herdsman_proto::{Acl, SessionId, StatPersisted, Zxid};
 
 use crate::tree::Tree;
 
-/// Paths that may be noted down before the listener takes them; more, and the copy is given up. Bounds
-/// what a copy can cost while all of a large tree is rewritten.
+/// Paths that are kept before the listener takes them; with more, the copy is given up. Bounds
+/// the cost of a copy while all of a large tree is rewritten.
 const PATHS_MAX: usize = 1 << 20;
 
-/// Somebody listens already.
+/// There is a listener already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("another copy of the tree is being taken")]
 pub struct CopyInProgress;
 
-/// More changed than can be kept in mind.
+/// More znodes changed than are tracked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("more than {PATHS_MAX} znodes changed while a copy of the tree was taken")]
 pub struct TooManyChanges;
 
-/// What the listener has not taken yet.
+/// The changes that the listener has not taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     paths: BTreeSet<Box<str>>,
@@ -47,7 +47,7 @@ impl Changes {
     }
 }
 
-/// A znode as it stands in a snapshot.
+/// A znode as it is in a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotZnode {
     /// Its data.
@@ -59,10 +59,10 @@ pub struct SnapshotZnode {
 }
 
 impl Tree {
-    /// Begins to note down the paths of znodes that are made, changed or removed.
+    /// Begins to record the paths of znodes that are created, changed or removed.
     ///
     /// # Errors
-    /// Somebody else listens.
+    /// There is another listener.
     pub fn listen_to_changes(&self) -> Result<(), CopyInProgress> {
         let mut changes = self.changes.lock();
         if changes.is_some() {
@@ -72,10 +72,10 @@ impl Tree {
         Ok(())
     }
 
-    /// The paths that changed since the listening began, or since they were taken. The root's is empty.
+    /// The paths that changed since the listening began, or since the last call. The root's is empty.
     ///
     /// # Errors
-    /// There were too many of them to be noted down.
+    /// There were too many of them.
     pub fn take_changes(&self) -> Result<BTreeSet<Box<str>>, TooManyChanges> {
         let mut changes = self.changes.lock();
         let taken = changes.as_mut().map(std::mem::take).unwrap_or_default();
@@ -83,25 +83,25 @@ impl Tree {
     }
 
     /// Ends the listening.
-    pub fn ignore_changes(&self) {
+    pub fn stop_listening_to_changes(&self) {
         *self.changes.lock() = None;
     }
 
-    /// A znode changes.
+    /// Records the change of a znode.
     pub(crate) fn touch(&mut self, path: &str) {
         if let Some(changes) = self.changes.get_mut() {
             changes.note(path);
         }
     }
 
-    /// Lets the next txn be a later one than would follow: the tree takes the place of another, of which
+    /// Sets a later last zxid: the tree replaces another one, of which
     /// later txns were seen.
     pub fn skip_to(&mut self, zxid: Zxid) {
         assert!(zxid >= self.last_zxid, "zxids go up: {zxid} after {}", self.last_zxid);
         self.last_zxid = zxid;
     }
 
-    /// A znode as a snapshot shows it; the root's path is empty.
+    /// A znode as it is in a snapshot; the root's path is empty.
     #[must_use]
     pub fn image(&self, path: &str) -> Option<SnapshotZnode> {
         let node = self.nodes.get(self.nodes.find(path)?);
@@ -112,7 +112,7 @@ impl Tree {
         })
     }
 
-    /// Sessions and ACLs as a snapshot of this moment has them.
+    /// Sessions and ACLs as in a snapshot of this moment.
     #[must_use]
     pub fn tables(&self) -> SnapshotTables {
         let acls = self.acls.sorted();
@@ -120,7 +120,7 @@ impl Tree {
     }
 }
 
-/// What stands before the znodes of a snapshot.
+/// The part of a snapshot before its znodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SnapshotTables {
     /// Open sessions with their timeouts.
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_hears_of_every_znode_that_changes() {
+    fn a_listener_gets_every_znode_that_changes() {
         let mut tree = Tree::new(TreeOptions::default());
         apply(&mut tree, create("/before"));
         tree.listen_to_changes().unwrap();
@@ -174,14 +174,14 @@ mod tests {
         assert_eq!(sorted(&tree), ["/a", "/a/b"]);
         assert!(tree.image("/a/b").is_none());
         assert_eq!(tree.image("/a").unwrap().stat.pzxid, Zxid(5));
-        tree.ignore_changes();
+        tree.stop_listening_to_changes();
         apply(&mut tree, create("/c"));
         tree.listen_to_changes().unwrap();
         assert_eq!(sorted(&tree), [""; 0]);
     }
 
     #[test]
-    fn too_many_changes_are_said_to_be_too_many() {
+    fn too_many_changes_are_an_error() {
         let mut changes = Changes::default();
         for i in 0..=PATHS_MAX {
             changes.note(&i.to_string());

@@ -25,11 +25,11 @@ pub fn znode_digest(path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u3
     crc.finalize()
 }
 
-/// A CRC of 128 bytes or more takes a wide multiplication at each step, one of fewer a table lookup for
-/// each byte. So the parts of an ordinary znode, short as each of them is, are put together first.
+/// A CRC of 128 bytes or more takes a wide multiplication at each step, a shorter one a table lookup for
+/// each byte. So the parts of an ordinary znode, each of which is short, are joined first.
 const JOINED_BYTES_MAX: usize = 512;
 
-/// The parts in a row, if there is room.
+/// Joins the parts, if there is room.
 fn join<'a>(parts: [&[u8]; 3], joined: &'a mut [u8; JOINED_BYTES_MAX]) -> Option<&'a [u8]> {
     let mut end = 0;
     for part in parts {
@@ -65,12 +65,12 @@ fn is_excluded(path: &str) -> bool {
 pub struct TreeDigest(pub i64);
 
 impl TreeDigest {
-    /// Counts a znode in.
+    /// Adds a znode.
     pub fn add(&mut self, znode: u32) {
         self.0 = self.0.wrapping_add(i64::from(znode));
     }
 
-    /// Counts a znode out.
+    /// Removes a znode.
     pub fn remove(&mut self, znode: u32) {
         self.0 = self.0.wrapping_sub(i64::from(znode));
     }
@@ -85,7 +85,7 @@ impl DigestLog {
     const EVERY: i64 = 128;
     const KEPT_MAX: usize = 1024;
 
-    /// Keeps the digest if it is this txn's turn.
+    /// Keeps the digest of every 128th txn.
     pub(crate) fn note(&mut self, zxid: Zxid, digest: TreeDigest) {
         if zxid.0 % Self::EVERY != 0 || self.0.back().is_some_and(|&(last, _)| last >= zxid) {
             return;
@@ -96,12 +96,12 @@ impl DigestLog {
         self.0.push_back((zxid, digest.0));
     }
 
-    /// Forgets what was kept before this txn.
+    /// Drops digests from before this txn.
     pub(crate) fn forget_before(&mut self, zxid: Zxid) {
         self.0.retain(|(kept, _)| *kept >= zxid);
     }
 
-    /// All that are kept, oldest first.
+    /// The kept digests, oldest first.
     pub fn iter(&self) -> impl Iterator<Item = (Zxid, i64)> + '_ {
         self.0.iter().copied()
     }

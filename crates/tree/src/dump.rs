@@ -1,11 +1,11 @@
-//! Walks the whole tree for a snapshot, in steps, so that writes go on in between.
+//! Walks the whole tree for a snapshot, in steps, so that writes can happen in between.
 //! Apache: `DataTree.serialize`.
 //!
 //! The result is fuzzy: a znode shows its state at the step that visits it, not at the start. That
-//! is sound because every txn after [`Dump::zxid`] is replayed over it, and replay is idempotent.
+//! is correct because every txn after [`Dump::zxid`] is replayed over it, and replay is idempotent.
 //! Invariants: a parent is visited before its children; a znode that was created after the start is left
-//! out, also when it has taken the slot of one that was deleted. The replay creates it, and gives it its
-//! ACL, which the table that was taken at the start need not have.
+//! out, also if it has taken the slot of a deleted one. The replay creates it, with its
+//! ACL, which may be missing in the table from the start.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub struct Dump {
     path: String,
 }
 
-/// Takes each znode of a dump: path, data, ACL key, stat.
+/// Called for each znode of a dump: path, data, ACL key, stat.
 pub type Emit<'a> = dyn FnMut(&str, Option<&[u8]>, i64, &StatPersisted) + 'a;
 
 impl Dump {
@@ -41,7 +41,7 @@ impl Dump {
         }
     }
 
-    /// The last txn that is surely contained.
+    /// The last txn that is certainly contained.
     #[must_use]
     pub fn zxid(&self) -> Zxid {
         self.zxid

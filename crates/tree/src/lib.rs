@@ -2,13 +2,13 @@
 //! [`Overlay::prepare`] turns a request into a txn, [`Tree::apply`] turns a txn into an outcome.
 //!
 //! In: requests, txns, and the time and ids that came with them. Out: txns, outcomes, watch events,
-//! encoded replies of reads. Deliberately not here: who asks (connections), when (clocks), in which
-//! order (agreement) and where it is kept (disks).
+//! encoded replies of reads. Deliberately not here: connections, clocks, the order of txns
+//! (agreement) and storage (disks).
 //!
 //! Invariants:
 //! - Applying the same txns to two equal trees gives two equal trees, with equal digests.
 //! - Applying a txn a second time changes nothing, because a snapshot may already contain it.
-//! - A watch is registered under the same guard as the read that set it, so no change falls between.
+//! - A watch is registered under the same guard as the read that set it, so no change can happen in between.
 
 pub mod acl_list;
 pub mod acls;

@@ -9,7 +9,7 @@ use crate::acls::{AclSlot, OPEN_KEY};
 use crate::nodes::NodeId;
 use crate::tree::{Tree, TreeOptions};
 
-/// Why the parts do not make a tree.
+/// An error in the parts of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoadError {
     /// A znode comes before its parent, or its parent is missing.
@@ -23,11 +23,11 @@ pub enum LoadError {
     NoRoot,
 }
 
-/// A tree in the making.
+/// Builds a tree.
 #[derive(Debug)]
 pub struct Loader {
     tree: Tree,
-    /// Keys of the snapshot, and where their ACLs are.
+    /// The keys of the snapshot with the slots of their ACLs.
     acl_slots: HashMap<i64, AclSlot, FixedState>,
     root_seen: bool,
     newest_effect: Zxid,
@@ -35,7 +35,7 @@ pub struct Loader {
 }
 
 impl Loader {
-    /// An empty one.
+    /// A loader of an empty tree.
     #[must_use]
     pub fn new(options: TreeOptions) -> Self {
         let hasher = FixedState::with_seed(options.hash_seed);
@@ -48,23 +48,23 @@ impl Loader {
         }
     }
 
-    /// An open session.
+    /// Adds an open session.
     pub fn session(&mut self, session: SessionId, timeout_ms: i32) {
         self.tree.sessions.insert(session, timeout_ms);
     }
 
-    /// An ACL and the key by which znodes name it.
+    /// Adds an ACL with the key that znodes use for it.
     pub fn acl(&mut self, key: i64, acl: Vec<Acl>) {
         let own = self.tree.acls.load(acl);
         self.acl_slots.insert(key, own);
     }
 
-    /// There will be about so many znodes in all.
+    /// Reserves space for this many znodes.
     pub fn expect(&mut self, znodes: usize) {
         self.tree.nodes.reserve(znodes);
     }
 
-    /// A znode; its parent came before. The root's path is empty.
+    /// Adds a znode, after its parent. The root's path is empty.
     pub fn node(
         &mut self,
         path: &str,
@@ -76,14 +76,14 @@ impl Loader {
         self.node_with_digest(path, data, acl_key, stat, digest)
     }
 
-    /// The tree keeps digests, so that it is worth computing them beside, for
+    /// Whether the tree keeps digests, so that it is worth computing them ahead for
     /// [`Loader::node_with_digest`].
     #[must_use]
     pub fn wants_digests(&self) -> bool {
         self.tree.options.digest
     }
 
-    /// A znode, and what [`znode_digest`](crate::digest::znode_digest) says about it. To be called only
+    /// Adds a znode with its [`znode_digest`](crate::digest::znode_digest). To be called only
     /// if [`Loader::wants_digests`].
     pub fn node_with_digest(
         &mut self,
@@ -135,8 +135,8 @@ impl Loader {
         Ok(())
     }
 
-    /// A snapshot taken while writes went on may name an ACL that its table does not have yet. The
-    /// txn that brought it is in the log and will set it; until then nobody gets in.
+    /// A snapshot taken during writes may refer to an ACL that is not in its table. The
+    /// txn that added it is in the log and will set it; until then no permissions are granted.
     fn acl_of(&mut self, key: i64) -> AclSlot {
         if key == OPEN_KEY {
             return AclSlot::OPEN;
@@ -150,9 +150,9 @@ impl Loader {
         }
     }
 
-    /// The last txn of which a znode shows an effect. The znode of the membership tells nothing: every
-    /// server of an ensemble fills it in from its own configuration, and what stands there in a zxid's
-    /// place is that configuration's version, which may be ahead of the log.
+    /// The last txn of which a znode shows an effect. The znode of the membership does not count: every
+    /// server of an ensemble sets it from its own configuration, and the value in place of a zxid
+    /// is that configuration's version, which may be ahead of the log.
     /// Apache: `ZKDatabase.initConfigInZKDatabase`.
     #[must_use]
     pub fn effect_of(path: &str, stat: &StatPersisted) -> Zxid {
@@ -162,8 +162,8 @@ impl Loader {
         stat.czxid.max(stat.mzxid).max(stat.pzxid)
     }
 
-    /// The last txn of which some znode shows an effect. In a snapshot that was taken while writes
-    /// went on it is later than the snapshot's name, and the log must reach it.
+    /// The last txn of which some znode shows an effect. In a snapshot that was taken during
+    /// writes it is later than the snapshot's name, and the log must reach it.
     #[must_use]
     pub fn newest_effect(&self) -> Zxid {
         self.newest_effect
@@ -182,19 +182,19 @@ impl Loader {
     }
 }
 
-/// The znode that was loaded last, and those above it that are known. A snapshot is written branch by
+/// The znode that was loaded last, and its known ancestors. A snapshot is written branch by
 /// branch, so the next znode's parent is nearly always among them and need not be looked up from the root.
 #[derive(Debug, Default)]
 struct Branch {
     path: String,
-    /// Ancestors and the znode itself: how much of `path` is its path, and where it is.
+    /// Ancestors and the znode itself: the length of its path in `path`, and its id.
     known: Vec<(usize, NodeId)>,
 }
 
 impl Branch {
-    /// The znode of this path, if it is on the branch. What lies below it is forgotten.
+    /// The znode of this path, if it is on the branch. Drops what is below it.
     fn find(&mut self, path: &str) -> Option<NodeId> {
-        // `"//a"` is taken for a child of the root, but cannot be found by that name.
+        // `"//a"` counts as a child of the root, but cannot be found by that name.
         if path == path::ROOT {
             self.known.clear();
             return None;
@@ -206,7 +206,7 @@ impl Branch {
         (self.path.as_bytes()[..bytes] == *path.as_bytes()).then_some(id)
     }
 
-    /// Goes on from the parent, which was just looked for, to a new child.
+    /// Extends the branch from the parent, which was just found, to a new child.
     fn grow(&mut self, (parent_path, parent): (&str, NodeId), path: &str, id: NodeId) {
         if parent_path == path::ROOT {
             return;
@@ -227,7 +227,7 @@ impl Branch {
 mod tests {
     use super::*;
 
-    /// What becomes of each path, in this order.
+    /// Checks the result for each path, in this order.
     fn check(paths: &[(&str, Result<(), LoadError>)]) {
         let mut loader = Loader::new(TreeOptions::default());
         for (path, expected) in paths {

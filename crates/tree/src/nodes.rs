@@ -1,9 +1,9 @@
-//! Where znodes live: an arena of slots, their names and data, and a hash index from (parent, name) to
+//! Storage of znodes: an arena of slots, their names and data, and a hash index from (parent, name) to
 //! slot.
 //!
-//! A znode is found by walking its path, one probe a component; nothing holds a full path. Slots come
-//! in blocks that never move, and the index is made of tables so small that the growth of one goes
-//! unnoticed, so growing to the next million znodes does not stop the world. Invariants: slot 0 is
+//! A znode is found by walking its path, one probe per component; no full path is stored. Slots are
+//! in blocks that never move, and the index consists of tables so small that the growth of one takes
+//! little time, so there is no long pause while the tree grows. Invariants: slot 0 is
 //! the root and is never freed; a znode's `slot_in_parent` is its index in the parent's list of
 //! children.
 
@@ -46,7 +46,7 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Only a root. `hash_seed` should differ between servers, so that nobody can prepare names
+    /// Creates only a root. `hash_seed` should differ between servers, so that no client can prepare names
     /// that all fall into one bucket.
     #[must_use]
     pub fn new(hash_seed: u64, root: &NewZnode<'_>) -> Self {
@@ -63,20 +63,20 @@ impl Nodes {
         self.arena.len()
     }
 
-    /// Never: there is always a root.
+    /// Always false: there is always a root.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The znode in a slot that is known to be taken.
+    /// The znode in a slot that is known to be in use.
     #[must_use]
     #[inline]
     pub fn get(&self, id: NodeId) -> Znode<'_> {
         self.try_get(id).expect("the id was taken from the tree under the same guard")
     }
 
-    /// The znode in a slot, if it is taken.
+    /// The znode in a slot, if it is in use.
     #[must_use]
     #[inline]
     pub fn try_get(&self, id: NodeId) -> Option<Znode<'_>> {
@@ -92,17 +92,17 @@ impl Nodes {
         self.slot_mut(id).change_stat(change);
     }
 
-    /// Gives a znode another ACL, and says which one it had.
+    /// Replaces the ACL of a znode. Returns the old one.
     pub fn replace_acl(&mut self, id: NodeId, acl: AclSlot) -> AclSlot {
         std::mem::replace(&mut self.slot_mut(id).acl, acl)
     }
 
-    /// Gives a znode another share of the tree digest, and says which one it had.
+    /// Replaces a znode's share of the tree digest. Returns the old one.
     pub fn replace_digest(&mut self, id: NodeId, digest: u32) -> u32 {
         std::mem::replace(&mut self.slot_mut(id).digest, digest)
     }
 
-    /// Gives a znode other data, and says how many bytes it had. In place, where that is possible.
+    /// Replaces the data of a znode, in place if possible. Returns the old number of bytes.
     pub fn set_data(&mut self, id: NodeId, data: NewData<'_>) -> usize {
         let before = self.get(id);
         let (bytes_before, place, name) =
@@ -137,7 +137,7 @@ impl Nodes {
         })
     }
 
-    /// Adds a child. The caller has checked that it is not there.
+    /// Adds a child. The caller has checked that it does not exist.
     pub fn insert(&mut self, parent: NodeId, name: &str, new: &NewZnode<'_>) -> NodeId {
         let slot_in_parent = self.get(parent).children().len() as u32;
         let id = self.put(name, (parent, slot_in_parent), new);
@@ -150,14 +150,14 @@ impl Nodes {
         id
     }
 
-    /// Makes room for so many znodes in all.
+    /// Reserves space for this many znodes in total.
     pub fn reserve(&mut self, znodes: usize) {
         let Nodes { arena, index, texts, .. } = self;
         let indexed = |id| arena.get(id).expect("the index holds slots that are taken");
         index.reserve(znodes, |id| key_of(Znode { slot: indexed(id), texts }));
     }
 
-    /// Takes a childless znode out.
+    /// Removes a childless znode.
     pub fn remove(&mut self, id: NodeId) {
         assert_ne!(id, NodeId::ROOT, "the root stays");
         let Nodes { arena, index, texts, .. } = self;
@@ -179,7 +179,7 @@ impl Nodes {
         self.arena.put(Slot::new(place, name, parent, new))
     }
 
-    /// Puts a znode's name and new data into a row that fits.
+    /// Moves a znode's name and new data to a row of the right size.
     fn move_text(&mut self, id: NodeId, data: &[u8]) -> texts::RowId {
         let node = self.get(id);
         let (place, bytes) = (node.slot.place, node.slot.text_bytes());
@@ -215,14 +215,14 @@ impl Nodes {
             out.extend_from_slice(&list);
             return true;
         }
-        // Each has a length and a character at least.
+        // Each name has a length field and at least one character.
         if children.len().saturating_mul(5) > bytes_max {
             return false;
         }
         let start = out.len();
         out.put_count(children.len());
         for &child in children {
-            // A text and a buffer look the same, and nobody need check again that it is text.
+            // A string and a buffer are encoded alike, and the UTF-8 check need not be repeated.
             let name = self.get(child).name_bytes();
             out.put_count(name.len());
             out.extend_from_slice(name);

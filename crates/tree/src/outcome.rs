@@ -1,4 +1,4 @@
-//! What a txn did, in the form its client wants to hear. Apache: `ProcessTxnResult`.
+//! The result of a txn, for the reply to its client. Apache: `ProcessTxnResult`.
 
 use herdsman_proto::multi::{MultiHeader, encode_error_result};
 use herdsman_proto::txn::Data;
@@ -11,7 +11,7 @@ pub enum Outcome {
     Created {
         /// Its full path, sequence number included.
         path: Box<str>,
-        /// For the ops that answer with a stat.
+        /// Its stat, for the ops whose reply has one.
         stat: Option<Stat>,
     },
     /// A znode was deleted.
@@ -20,20 +20,20 @@ pub enum Outcome {
     DataSet(Stat),
     /// The membership was replaced by this text.
     Reconfigured {
-        /// As it is in the znode.
+        /// The data of the znode.
         text: Data,
-        /// The znode's.
+        /// Its stat.
         stat: Stat,
     },
     /// An ACL was replaced.
     AclSet(Stat),
-    /// A version check held.
+    /// A version check succeeded.
     Checked,
-    /// Results of a multi, one each. When one is a failure, all are.
+    /// The results of a multi, one for each operation. If one is a failure, all are.
     Multi(Vec<Outcome>),
     /// A session was opened or closed.
     Session,
-    /// An error, or in a failed multi `None` for what stood before the failure.
+    /// An error; `None` for the operations before the failure in a failed multi.
     Failed(Option<ErrorCode>),
 }
 

@@ -1,7 +1,7 @@
-//! The tree as it will be once everything in flight is committed: changes that were prepared but
-//! not applied yet, laid over the tree. Apache: `outstandingChanges`, `ChangeRecord`.
+//! The tree as it will be when everything in flight is committed: changes that were prepared but
+//! not applied yet, on top of the tree. Apache: `outstandingChanges`, `ChangeRecord`.
 //!
-//! Only the leader (or a standalone server) has one. Invariant: asked through the overlay, a path
+//! Only the leader (or a standalone server) has one. Invariant: through the overlay, a path
 //! shows what it will show when the last prepared txn is applied.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -31,14 +31,14 @@ pub(crate) struct PendingZnode {
 /// The data of a znode as it will be.
 #[derive(Clone, Debug)]
 pub(crate) enum PendingData {
-    /// So many bytes that the tree has: nothing in flight changes them, so they need not be copied.
+    /// The length of data in the tree: nothing in flight changes it, so it need not be copied.
     InTree(usize),
-    /// What some txn in flight brings.
+    /// The data of a txn in flight.
     New(Data),
 }
 
 impl PendingData {
-    /// How many bytes it has.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         match self {
             PendingData::InTree(bytes) => *bytes,
@@ -56,13 +56,13 @@ impl PendingData {
 }
 
 impl PendingZnode {
-    /// A znode about to be created.
+    /// A new znode.
     pub fn new(stat: StatPersisted, acl: Arc<AclList>, data: Data) -> Self {
         PendingZnode { stat, children: 0, acl, data: PendingData::New(data), digest: 0 }
     }
 }
 
-/// The newest change of a path: a znode, or `None` for one that will be gone.
+/// The newest change of a path: a znode, or `None` for one that will be deleted.
 #[derive(Clone, Debug)]
 struct Change {
     zxid: Zxid,
@@ -70,7 +70,7 @@ struct Change {
 }
 
 impl Change {
-    /// Who owns the znode as it will be, if somebody does.
+    /// The owner of the znode as it will be, if it has one.
     fn owner(&self) -> Option<i64> {
         self.state.as_ref().map(|pending| pending.stat.ephemeral_owner).filter(|&owner| owner != 0)
     }
@@ -87,16 +87,16 @@ pub struct Savepoint {
 #[derive(Debug)]
 pub struct Overlay {
     by_path: HashMap<Arc<str>, Change, FixedState>,
-    /// The znodes of `by_path` that somebody owns, by owner: the end of a session asks for its own.
+    /// The owned znodes of `by_path`, by owner, for the end of a session.
     by_owner: HashMap<i64, BTreeSet<Arc<str>>, FixedState>,
-    /// Every change in order, with what it replaced: for clean-up and for rolling back.
+    /// Every change in order, with what it replaced: for cleanup and rollback.
     recorded: VecDeque<(Zxid, Arc<str>, Option<Change>)>,
     /// The tree digest after the last prepared txn; `None` while nothing is in flight.
     digest: Option<TreeDigest>,
 }
 
 impl Overlay {
-    /// Nothing in flight.
+    /// An empty overlay.
     #[must_use]
     pub fn new(hash_seed: u64) -> Self {
         Overlay {
@@ -107,13 +107,13 @@ impl Overlay {
         }
     }
 
-    /// Changes in flight.
+    /// The number of changes in flight.
     #[must_use]
     pub fn len(&self) -> usize {
         self.recorded.len()
     }
 
-    /// Nothing is in flight.
+    /// Whether nothing is in flight.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.recorded.is_empty()
@@ -141,7 +141,7 @@ impl Overlay {
         self.get(tree, path).ok_or(ErrorCode::NoNode)
     }
 
-    /// Records a new znode, or a changed one as [`Overlay::get`] gave it: it still has the digest that
+    /// Records a new znode, or a changed one from [`Overlay::get`]: it still has the digest that
     /// it had before the change.
     pub(crate) fn put(&mut self, tree: &Tree, zxid: Zxid, path: &str, mut pending: PendingZnode) {
         let path = digest_path(path);
@@ -178,7 +178,7 @@ impl Overlay {
         self.recorded.push_back((zxid, path, replaced));
     }
 
-    /// The change of a path, and with it the owner, is another one now.
+    /// Updates the owner of a path after a change.
     fn note_owner(&mut self, path: &Arc<str>, before: Option<i64>, after: Option<i64>) {
         if before == after {
             return;
@@ -235,7 +235,7 @@ impl Overlay {
         self.digest = savepoint.digest;
     }
 
-    /// The txn is in the tree now: its changes need no overlay any more.
+    /// Drops the changes of a txn that was applied to the tree.
     pub fn applied(&mut self, zxid: Zxid) {
         while self.recorded.front().is_some_and(|(recorded, ..)| *recorded <= zxid) {
             let (recorded, path, _) = self.recorded.pop_front().expect("just looked at");
@@ -252,7 +252,7 @@ impl Overlay {
         }
     }
 
-    /// The ephemerals a session will own, in order of their paths. What others have in flight costs nothing.
+    /// The ephemerals a session will own, in order of their paths. Changes in flight of other sessions cost nothing.
     pub(crate) fn ephemerals(&self, tree: &Tree, session: SessionId) -> Vec<Arc<str>> {
         let unchanged = tree.ephemerals(session).filter(|path| !self.by_path.contains_key(*path));
         let changed = self.by_owner.get(&session.0).into_iter().flatten();

@@ -12,16 +12,16 @@ const FEATURE_MASK: i64 = 0x00ff_ff00_0000_0000;
 /// Longest time to live: 40 bits of milliseconds.
 pub const TTL_MS_MAX: i64 = 0xff_ffff_ffff;
 
-/// How a znode's life ends.
+/// The kind of owner of a znode, which decides how it is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// By deletion only.
+    /// No owner: it is deleted only by a request.
     Nobody,
-    /// With this session.
+    /// Ephemeral: it is deleted with this session.
     Session(SessionId),
-    /// With its last child.
+    /// A container: it is deleted after its last child.
     Container,
-    /// When it has been idle and childless for so many milliseconds.
+    /// A TTL znode: it is deleted when it was idle and childless for this many milliseconds.
     Ttl(i64),
 }
 
@@ -35,7 +35,7 @@ pub struct OwnerRules {
 }
 
 impl OwnerRules {
-    /// Reads a stored owner. Unknown extended features are taken for what 3.4 would see: a session.
+    /// Decodes a stored owner. Unknown extended features are read as 3.4 does: as a session.
     #[must_use]
     pub fn owner(self, stored: i64) -> Owner {
         if stored == 0 {

@@ -1,4 +1,4 @@
-//! Who may do what: ids against an ACL. Apache: `ZooKeeperServer.checkACL`, `fixupACL`.
+//! Access checks: ids against an ACL. Apache: `ZooKeeperServer.checkACL`, `fixupACL`.
 
 use foldhash::fast::FixedState;
 use hashbrown::HashSet;
@@ -12,9 +12,9 @@ use crate::nodes::NodeId;
 use crate::tree::Tree;
 
 impl Tree {
-    /// Refuses unless some entry grants one of the `wanted` permissions to one of the ids.
+    /// Fails unless some entry grants one of the `wanted` permissions to one of the ids.
     /// Costs some steps for each id and a little for each network in the list; the first check of a request also
-    /// hashes the ids, and a long list is looked at once in a request.
+    /// hashes the ids, and a long list is checked once in a request.
     pub fn check_acl(
         &self,
         acl: &AclList,
@@ -30,17 +30,17 @@ impl Tree {
         if allowed { Ok(()) } else { Err(ErrorCode::NoAuth) }
     }
 
-    /// The root's ACL, by which the right to everything at once is judged.
+    /// The root's ACL, which controls operations on the whole tree.
     #[must_use]
     pub fn root_acl(&self) -> &AclList {
         self.acls.get(self.nodes.get(NodeId::ROOT).acl())
     }
 
-    /// Checks a list that a client wants to set, and spells out `auth` entries. Duplicates go.
+    /// Checks a list that a client wants to set, expands `auth` entries and removes duplicates.
     ///
     /// This comes before the permissions are checked, because clients see Apache's order of errors. So it must
-    /// be cheap for a list of any length. `spelled_room` is how many bytes the rest of the request may still be
-    /// spelled out to.
+    /// be cheap for a list of any length. `spelled_room` is the number of bytes to which the rest of the request may
+    /// still be expanded.
     pub(crate) fn settle_acl(
         &self,
         wanted: &[Acl],
@@ -54,7 +54,7 @@ impl Tree {
         let mut seen = HashSet::with_hasher(FixedState::with_seed(self.options.hash_seed));
         let mut settled = Vec::with_capacity(wanted.len());
         for entry in wanted {
-            // Most lists have one entry, which costs no allocation then.
+            // Most lists have one entry, and then need no allocation.
             if wanted.len() > 1 && !seen.insert(entry) {
                 continue;
             }
@@ -62,7 +62,7 @@ impl Tree {
                 let before = settled.len();
                 let proven = ids.iter().filter(|id| schemes.is_authenticated(id));
                 settled.extend(proven.map(|id| Acl { perms: entry.perms, id: id.clone() }));
-                // A few short entries may stand for many long ones.
+                // A few short entries may expand to many long ones.
                 if settled.len() == before || settled.len() > ACL_ENTRIES_MAX {
                     return Err(ErrorCode::InvalidAcl);
                 }

@@ -1,4 +1,4 @@
-//! Request → txn: everything that can go wrong is decided here, in Apache's order, because clients
+//! Request → txn: every error of a request is decided here, in Apache's order, because clients
 //! can see that order in the error codes. Apache: `PrepRequestProcessor.pRequest2Txn`.
 //!
 //! A user's mistake is a txn too (it takes a zxid and is logged). Each kind of request has a file.
@@ -17,24 +17,24 @@ use crate::acl_list::{AclList, ProvenIds};
 use crate::overlay::Overlay;
 use crate::tree::Tree;
 
-/// Who asks.
+/// The client of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
-    /// What the connection has proven to be.
+    /// The ids of the connection.
     pub ids: &'a [Id],
-    /// Why the session may not write, if it may not: it is over, or attached elsewhere.
+    /// Why the session may not write, if it may not: it is closed, or attached to another connection.
     pub refused: Option<ErrorCode>,
-    /// Why the session may not own ephemerals, if it may not: the other servers do not know of it.
+    /// Why the session may not own ephemerals, if it may not: the other servers do not know it.
     pub ephemerals_refused: Option<ErrorCode>,
 }
 
 impl Caller<'_> {
-    /// The session is in order.
+    /// Fails if the session may not write.
     pub(crate) fn check_session(&self) -> Result<(), ErrorCode> {
         self.refused.map_or(Ok(()), Err)
     }
 
-    /// The session may own what lives as long as it does.
+    /// Fails if the session may not own ephemerals.
     pub(crate) fn check_owner(&self) -> Result<(), ErrorCode> {
         self.check_session()?;
         self.ephemerals_refused.map_or(Ok(()), Err)
@@ -44,14 +44,14 @@ impl Caller<'_> {
 /// A request on its way to the log.
 pub type Prepared = Entry;
 
-/// Everything a single operation is judged by.
+/// The context of a single operation.
 pub(crate) struct Prepare<'a> {
     pub tree: &'a Tree,
     pub overlay: &'a mut Overlay,
     pub header: TxnHeader,
     pub caller: Caller<'a>,
     ids: ProvenIds<'a>,
-    /// Bytes that `auth` entries may still stand for.
+    /// Bytes to which `auth` entries may still expand.
     spelled_room: usize,
 }
 
@@ -66,20 +66,20 @@ impl<'a> Prepare<'a> {
         Prepare { tree, overlay, header, caller, ids, spelled_room: SPELLED_BYTES_MAX }
     }
 
-    /// A list that is to be set, as it will be stored.
+    /// Checks an ACL to be set. Returns it as it will be stored.
     fn settle_acl(&mut self, wanted: &[Acl]) -> Result<Vec<Acl>, ErrorCode> {
         self.spelled_room = self.spelled_room.saturating_add(SPELLED_BYTES_OF_OPERATION);
         self.tree.settle_acl(wanted, self.caller.ids, &mut self.spelled_room)
     }
 
-    /// The caller may do this with a znode of this ACL.
+    /// Fails if the caller does not have these permissions in an ACL.
     fn check_acl(&self, acl: &AclList, wanted: Perms) -> Result<(), ErrorCode> {
         self.tree.check_acl(acl, wanted, &self.ids)
     }
 }
 
 impl Overlay {
-    /// Turns a request into a txn, and remembers its changes until they are applied.
+    /// Turns a request into a txn, and keeps its changes until they are applied.
     pub fn prepare(
         &mut self,
         tree: &Tree,
@@ -95,13 +95,13 @@ impl Overlay {
         self.settle(tree, header, result)
     }
 
-    /// A request that could not be understood, but whose turn has come.
+    /// Prepares the error txn for a request that could not be decoded.
     pub fn prepare_error(&mut self, tree: &Tree, header: TxnHeader, code: ErrorCode) -> Prepared {
         self.settle(tree, header, Err(code))
     }
 
-    /// A change of the membership to `text`, which somebody else has found to be possible, or why
-    /// it is not.
+    /// Prepares a change of the membership to `text`, which the caller has checked, or the reason why
+    /// it is not possible.
     pub fn prepare_reconfig(
         &mut self,
         tree: &Tree,
@@ -114,7 +114,7 @@ impl Overlay {
         self.settle(tree, header, result)
     }
 
-    /// The txn, or the error that it has become.
+    /// Returns the txn, or an error txn.
     fn settle(&self, tree: &Tree, header: TxnHeader, result: Result<Txn, ErrorCode>) -> Prepared {
         match result {
             Ok(txn) => Entry { header, txn, digest: self.txn_digest(tree) },

@@ -2,7 +2,7 @@
 //! Apache: `Quotas`, `StatsTrack`, `PathTrie`, `DataTree.updateQuotaStat`.
 //!
 //! `/zookeeper/quota/app/zookeeper_limits` limits `/app`, and `…/zookeeper_stats` beside it holds the
-//! totals. Totals are kept by each server on its own, without txns. Of nested quotas only the
+//! totals. Each server keeps the totals itself, without txns. Of nested quotas only the
 //! nearest counts. Soft limits are for reports; hard ones refuse writes, if `enforceQuota` is on.
 
 use std::collections::BTreeSet;
@@ -41,7 +41,7 @@ impl Quotas {
 }
 
 /// The text of a limits or stats znode: `count=N,bytes=M`, and for hard limits a tail behind an
-/// extra `=` that old readers take for a broken number and skip. -1 stands for "no limit".
+/// extra `=` that old readers skip as a broken number. -1 means "no limit".
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QuotaTotals {
     /// Znodes, the subtree's root included.
@@ -55,7 +55,7 @@ pub struct QuotaTotals {
 }
 
 impl QuotaTotals {
-    /// Reads what it can; everything else is "no limit".
+    /// Parses the known fields; everything else is "no limit".
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let mut totals = QuotaTotals { count: -1, bytes: -1, count_hard: -1, bytes_hard: -1 };
@@ -94,8 +94,8 @@ fn limited_path(quota_parent: &str) -> Option<&str> {
 }
 
 impl Tree {
-    /// Would a write that adds so much break a hard limit? Judged by the committed totals, so a
-    /// burst in flight may overshoot, as in Apache.
+    /// Fails if a write that adds this much would exceed a hard limit. Uses the committed totals, so a
+    /// burst in flight may exceed it, as in Apache.
     pub(crate) fn check_quota(&self, path: &str, bytes: i64, count: i64) -> Result<(), ErrorCode> {
         if !self.options.enforce_quota {
             return Ok(());
@@ -117,7 +117,7 @@ impl Tree {
         if count_broken || bytes_broken { Err(ErrorCode::QuotaExceeded) } else { Ok(()) }
     }
 
-    /// Limits of a path that has a quota, and what is used of them.
+    /// The limits of a path that has a quota, and the used totals.
     #[must_use]
     pub fn quota(&self, limited: &str) -> Option<(QuotaTotals, QuotaTotals)> {
         Some((self.quota_totals(limited, LIMITS)?, self.quota_totals(limited, STATS)?))
@@ -162,7 +162,7 @@ impl Tree {
         self.set_totals(id, &stats_path, used.count + count, used.bytes + bytes);
     }
 
-    /// Counts a subtree anew, when its totals appear.
+    /// Counts a subtree again, when its totals are created.
     fn recount_quota(&mut self, limited: &str) {
         let stats_path = quota_path(limited, STATS);
         let Some(id) = self.nodes.find(&stats_path) else {
@@ -179,7 +179,7 @@ impl Tree {
         self.set_totals(id, &stats_path, count, bytes);
     }
 
-    /// Not a change that anybody voted for: version and zxids stay, no watch fires.
+    /// Sets totals. This is not a txn: version and zxids stay, no watch fires.
     fn set_totals(&mut self, id: NodeId, stats_path: &str, count: i64, bytes: i64) {
         let data = QuotaTotals::encode(count, bytes);
         let new = data.as_ref().map_or(0, |data| data.len() as u64);
@@ -187,7 +187,7 @@ impl Tree {
         self.data_size = self.data_size - old as u64 + new;
     }
 
-    /// After a snapshot is loaded: finds all limits and counts their subtrees.
+    /// Finds all limits and counts their subtrees, after a snapshot was loaded.
     pub(crate) fn load_quotas(&mut self) {
         let Some(root) = self.nodes.find(path::QUOTA) else {
             return;

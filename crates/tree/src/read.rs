@@ -1,9 +1,8 @@
 //! Reads: request → reply body, encoded straight from the tree. Apache: `FinalRequestProcessor`.
 //!
 //! The caller holds a read guard of the tree throughout, so a watch is registered before any later
-//! change. Permission is checked before the watch, as in Apache: who may not read hears nothing. A read whose
-//! watch is refused is not answered either: a client that believes to watch, and does not, would wait for
-//! ever.
+//! change. Permission is checked before the watch, as in Apache: a client that may not read gets no events. A read
+//! whose watch is refused fails as a whole: a client that believed it had the watch would wait forever.
 
 use std::borrow::Cow;
 
@@ -21,18 +20,18 @@ use crate::nodes::{NodeId, Znode};
 use crate::tree::Tree;
 use crate::watches::{TableKind, WatchMode, Watcher};
 
-/// Who reads.
+/// The client of a read.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadCaller<'a> {
     /// The session, for its own ephemerals.
     pub session: SessionId,
     /// The connection, for its watches.
     pub watcher: Watcher,
-    /// What the connection has proven to be.
+    /// The ids of the connection.
     pub ids: &'a [Id],
 }
 
-/// Who reads, for all checks of one request.
+/// The client of a read, with its ids prepared for all checks of one request.
 #[derive(Clone, Copy)]
 struct ReadContext<'a> {
     session: SessionId,
@@ -42,11 +41,11 @@ struct ReadContext<'a> {
 
 type Reply = Result<(), ErrorCode>;
 
-/// The answer to a read whose reply would be larger than `reply_bytes_max`.
+/// The error of a read whose reply would be larger than `reply_bytes_max`.
 pub const REPLY_TOO_LARGE: ErrorCode = ErrorCode::MarshallingError;
 
 impl Tree {
-    /// Answers a read by appending the body of its reply to `out`.
+    /// Executes a read and appends the body of its reply to `out`.
     pub fn read(
         &self,
         reader: ReadCaller<'_>,
@@ -96,13 +95,13 @@ impl Tree {
                 self.read_who_am_i(reader.ids.as_slice(), out);
                 Ok(())
             }
-            // Its events come before its reply, so it is not a body: see `set_watches`.
+            // Its events precede its reply, so it is not a body: see `set_watches`.
             ReadRequest::SetWatches(_) => Ok(()),
         }
     }
 
-    /// Whether the data or the names in a reply would take at most `bytes_max` now; not so if that takes more than a
-    /// look at this many bytes of one znode.
+    /// Whether the data or the names in a reply would take at most `bytes_max` now. False if the answer would need to
+    /// read more than this many bytes of one znode.
     #[must_use]
     pub fn reply_fits(&self, request: &ReadRequest<'_>, bytes_max: usize) -> bool {
         let znode = |path: &str| self.nodes.find(path).map(|id| self.nodes.get(id));
@@ -118,7 +117,7 @@ impl Tree {
         }
     }
 
-    /// How long the list in the reply to a getChildren is, however long that may be; `None` for other reads.
+    /// The length of the list in the reply to a getChildren, without a limit; `None` for other reads.
     #[must_use]
     pub fn children_bytes(&self, request: &ReadRequest<'_>) -> Option<usize> {
         let ReadRequest::GetChildren { path, .. } = request else { return None };
@@ -126,7 +125,7 @@ impl Tree {
         Some(self.names_bytes(node, usize::MAX))
     }
 
-    /// How long the list of a znode's children is in a reply. Stops counting above `bytes_max`.
+    /// The length of the list of a znode's children in a reply. Stops counting above `bytes_max`.
     fn names_bytes(&self, node: Znode<'_>, bytes_max: usize) -> usize {
         let mut bytes = 4;
         for &child in node.children() {
@@ -138,7 +137,7 @@ impl Tree {
         bytes
     }
 
-    /// Stops a reply that has become too large since `start`, before it takes more memory.
+    /// Fails if a reply has become too large since `start`, before it takes more memory.
     fn check_reply(&self, start: usize, out: &[u8]) -> Reply {
         match out.len() - start > self.options.reply_bytes_max {
             true => Err(REPLY_TOO_LARGE),
@@ -146,7 +145,7 @@ impl Tree {
         }
     }
 
-    /// A connection may have only so many watches.
+    /// Whether the number of watches of a connection is limited.
     #[must_use]
     pub fn limits_watches(&self) -> bool {
         self.options.watches_per_watcher_max.is_some()
@@ -216,7 +215,7 @@ impl Tree {
         if !self.nodes.names_into(id, self.options.reply_bytes_max, out) {
             return Err(REPLY_TOO_LARGE);
         }
-        // Not before: who gets no answer must not watch.
+        // Set the watch only after the reply is complete: a client that gets an error must not have a watch.
         if watch {
             self.watches().add(TableKind::Child, path, reader.watcher)?;
         }
@@ -231,7 +230,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Readers and administrators see the list; hashes of passwords only administrators.
+    /// The ACL as shown to a client: readers and administrators see the list, only administrators see password hashes.
     pub(crate) fn acl_shown_to(
         &self,
         ids: &ProvenIds<'_>,
@@ -249,7 +248,7 @@ impl Tree {
     fn read_descendants(&self, reader: ReadContext<'_>, path: &str, out: &mut Vec<u8>) -> Reply {
         self.readable(reader, path)?;
         let top = self.nodes.find(path).ok_or(ErrorCode::NoNode)?;
-        // Apache knows the root by two names, and asked by the empty one it counts the other.
+        // Apache has two entries for the root: a request for the empty path also counts the other one.
         let descendants = match path {
             "" => self.nodes.len(),
             path::ROOT => self.nodes.len() - 1,
@@ -271,7 +270,7 @@ impl Tree {
     }
 
     fn read_ephemerals(&self, session: SessionId, prefix: &str, out: &mut Vec<u8>) -> Reply {
-        // As Java trims: control characters too.
+        // Java's trim removes control characters too.
         let all = matches!(prefix.trim_matches(|c| c <= ' '), "" | path::ROOT);
         let start = out.len();
         out.put_count(0);
@@ -320,12 +319,12 @@ impl Tree {
         });
     }
 
-    /// Registers a client's watches again after a reconnect. What changed in the meantime becomes
+    /// Registers a client's watches again after a reconnect. A change in the meantime becomes
     /// an event at once, appended to `out` as whole frames: they precede the reply.
     ///
     /// # Errors
-    /// `QuotaExceeded`: there are too many. No client looks at this reply, so the connection should end: its
-    /// client must not believe in watches that it does not have. Those that were set go with it.
+    /// `QuotaExceeded`: there are too many. No client checks this reply, so the connection must be closed: its
+    /// client must not rely on watches that it does not have. Those that were set are removed with it.
     pub fn set_watches(
         &self,
         reader: ReadCaller<'_>,
@@ -387,8 +386,8 @@ impl Tree {
         Ok(())
     }
 
-    /// Events found late are filtered by the znode's ACL like all others; Apache does not do that
-    /// here. A missing znode has no ACL to ask.
+    /// Events found late are filtered by the znode's ACL like all other events; Apache does not do that
+    /// here. A missing znode has no ACL to check.
     fn may_hear(&self, reader: ReadContext<'_>, node: Option<Znode<'_>>) -> bool {
         node.is_none_or(|node| {
             self.check_acl(self.acls.get(node.acl()), Perms::READ, reader.ids).is_ok()

@@ -1,6 +1,6 @@
-//! Containers and TTL znodes whose time has come. Apache: `ContainerManager.getCandidates`.
-//! Only finds them; the leader then asks for each deletion like any other write, and decides again when the
-//! turn of the deletion has come: a znode may have been used in the meantime. (Apache looks only for new
+//! Finds containers and TTL znodes that are due for deletion. Apache: `ContainerManager.getCandidates`.
+//! Only finds them; the leader then requests each deletion like any other write, and decides again at the
+//! time of the deletion: a znode may have been used in the meantime. (Apache checks only for new
 //! children then, so a write to a TTL znode just before its deletion is lost.)
 
 use std::ops::Bound;
@@ -10,17 +10,17 @@ use herdsman_proto::StatPersisted;
 use crate::owner::Owner;
 use crate::tree::Tree;
 
-/// When a znode without children goes.
+/// When a znode without children is deleted.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepTime {
     /// The leader's wall clock.
     pub now_ms: i64,
-    /// Containers that never had a child go when nobody has written them for this long; `None`: never.
+    /// Containers that never had a child are deleted if they were not written for this long; `None`: never.
     pub never_used_ms_max: Option<i64>,
 }
 
 impl SweepTime {
-    /// Whether a znode without children goes now.
+    /// Whether a znode without children is due now.
     pub(crate) fn has_come(self, owner: Owner, stat: &StatPersisted) -> bool {
         let idle_ms = self.now_ms - stat.mtime;
         match owner {
@@ -33,10 +33,10 @@ impl SweepTime {
     }
 }
 
-/// How far a sweep has come: it looks at the containers in order, then at the TTL znodes.
+/// The position of a sweep: it visits the containers in order, then the TTL znodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SweepPosition {
-    /// Nothing has been looked at.
+    /// At the start.
     #[default]
     Start,
     /// Containers up to this one.
@@ -50,7 +50,7 @@ pub enum SweepPosition {
 }
 
 impl SweepPosition {
-    /// Behind this path, or at the end of the table if nothing was left of it.
+    /// The position after this path, or at the end of the table.
     fn moved(&self, last: Option<&str>) -> SweepPosition {
         match (self, last) {
             (SweepPosition::Start | SweepPosition::Containers(_), Some(last)) => {
@@ -67,8 +67,8 @@ impl SweepPosition {
 
 impl Tree {
     /// Childless containers that once had a child (or were never used for long enough), and childless TTL
-    /// znodes that nobody wrote for their time. In order. Looks at no more than `paths_max` of them behind `place`,
-    /// and moves that on; what comes and goes between two such calls is found or not.
+    /// znodes that were not written for their time, in order. Visits at most `paths_max` of them after `place`,
+    /// and advances it; znodes that change between two calls may or may not be found.
     #[must_use]
     pub fn sweep_candidates(
         &self,

@@ -18,14 +18,14 @@ use crate::owner::{Owner, OwnerRules};
 use crate::quota::Quotas;
 use crate::watches::Watches;
 
-/// Rules that all servers of an ensemble should share, and the seed of this one's hash tables.
+/// Options that all servers of an ensemble should share, and the seed of this one's hash tables.
 #[derive(Clone, Debug)]
 pub struct TreeOptions {
     /// Seeds the hash tables; give each server its own.
     pub hash_seed: u64,
     /// Keep the tree digest and write it into txns (`zookeeper.digest.enabled`).
     pub digest: bool,
-    /// How stored owners are read.
+    /// How stored owners are decoded.
     pub owner_rules: OwnerRules,
     /// Skip every ACL check (`skipACL=yes`).
     pub skip_acl: bool,
@@ -33,15 +33,15 @@ pub struct TreeOptions {
     pub enforce_quota: bool,
     /// A closeSession txn lists the ephemerals it deletes (`closeSessionTxn.enabled`).
     pub close_session_lists_ephemerals: bool,
-    /// Which authentication schemes may stand in an ACL.
+    /// The authentication schemes that an ACL may contain.
     pub schemes: crate::auth::Schemes,
-    /// No txn may be larger, or the log could not be read again (`jute.maxbuffer` and its extra).
+    /// The maximum size of a txn: a larger one could not be read from the log (`jute.maxbuffer` and its extra).
     pub txn_bytes_max: usize,
-    /// Reconfiguration is switched on (`reconfigEnabled`).
+    /// Reconfiguration is enabled (`reconfigEnabled`).
     pub reconfig_enabled: bool,
     /// Watches that one connection may have (`herdsman.watchesPerSessionMax`). Servers may differ in it.
     pub watches_per_watcher_max: Option<NonZeroU32>,
-    /// No reply to a read may be larger (`herdsman.replyBytesMax`). Servers may differ in it. At most 1 GiB: a
+    /// The maximum size of a reply to a read (`herdsman.replyBytesMax`). Servers may differ in it. At most 1 GiB: a
     /// reply that is twice as long has no length that can be sent.
     pub reply_bytes_max: usize,
 }
@@ -83,12 +83,12 @@ pub struct Tree {
     /// Bytes of paths and data, kept up to date for the metric.
     pub(crate) data_size: u64,
     watches: Mutex<Watches>,
-    /// Paths that change, while somebody wants to know them.
+    /// The changed paths, while there is a listener.
     pub(crate) changes: Mutex<Option<Changes>>,
 }
 
 impl Tree {
-    /// The tree of a server that has never served: the root and the service's own znodes.
+    /// The initial tree of a new server: the root and the service's own znodes.
     #[must_use]
     pub fn new(options: TreeOptions) -> Self {
         let mut tree = Tree::bare(options);
@@ -126,14 +126,14 @@ impl Tree {
         tree
     }
 
-    /// Forgets the digests of earlier txns than this one: over a snapshot that shows later ones
+    /// Drops the digests of txns before this one: over a snapshot that shows later ones
     /// already, they were never true.
     pub fn forget_digests_before(&mut self, zxid: Zxid) {
         self.digest_log.forget_before(zxid);
     }
 
-    /// Fills `/zookeeper/config` with the membership that this server goes by, as of the txn that
-    /// made it. Not a txn itself: a server hears of its membership in other ways too, and the digest
+    /// Sets `/zookeeper/config` to the membership that this server uses, as of the txn that
+    /// made it. Not a txn itself: a server gets its membership in other ways too, and the digest
     /// does not cover it.
     pub fn set_config(&mut self, text: &[u8], zxid: Zxid) {
         let Some(id) = self.nodes.find(path::CONFIG) else {
@@ -200,7 +200,7 @@ impl Tree {
         self.insert_digested((parent, path, name), data, acl, stat, digest)
     }
 
-    /// The same, when the znode's digest is known already.
+    /// The same, if the znode's digest is known already.
     pub(crate) fn insert_digested(
         &mut self,
         (parent, path, name): (NodeId, &str, &str),
@@ -255,7 +255,7 @@ impl Tree {
         &self.digest_log
     }
 
-    /// The rules in force.
+    /// The options.
     #[must_use]
     pub fn options(&self) -> &TreeOptions {
         &self.options
@@ -290,7 +290,7 @@ impl Tree {
         self.sessions.len()
     }
 
-    /// Open sessions with their timeouts, those behind this id, in order of their ids.
+    /// Open sessions after this id with their timeouts, in order of their ids.
     pub fn sessions_after(&self, after: SessionId) -> impl Iterator<Item = (SessionId, i32)> + '_ {
         let behind = (Bound::Excluded(after), Bound::Unbounded);
         self.sessions.range(behind).map(|(&session, &timeout_ms)| (session, timeout_ms))
@@ -332,7 +332,7 @@ impl Tree {
         owners
     }
 
-    /// Sessions that own ephemerals but are not open: their end was lost, and the node closes them.
+    /// Sessions that own ephemerals but are not open: their close was lost, and the node closes them.
     #[must_use]
     pub fn orphan_ephemeral_owners(&self) -> Vec<SessionId> {
         let mut owners = self.ephemeral_owners();
@@ -345,7 +345,7 @@ impl Tree {
         self.watches.lock()
     }
 
-    /// The stat as a client sees it: stored cversion counts creations, clients count changes.
+    /// The stat for clients: the stored cversion counts creations, clients see a count of changes.
     #[must_use]
     pub fn stat(&self, node: Znode<'_>) -> Stat {
         let stored = node.stat();
@@ -365,7 +365,7 @@ impl Tree {
         }
     }
 
-    /// Enters a znode's path where its kind of owner is looked up.
+    /// Adds a znode's path to the table for its kind of owner.
     pub(crate) fn own(&mut self, path: &str, ephemeral_owner: i64) {
         match self.options.owner_rules.owner(ephemeral_owner) {
             Owner::Nobody => {}
@@ -379,7 +379,7 @@ impl Tree {
         }
     }
 
-    /// Takes it out again.
+    /// Removes it from that table.
     pub(crate) fn disown(&mut self, path: &str, ephemeral_owner: i64) {
         match self.options.owner_rules.owner(ephemeral_owner) {
             Owner::Nobody => {}

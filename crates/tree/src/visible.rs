@@ -1,8 +1,8 @@
-//! The tree as somebody may see it, for doors other than the client port: no session, no watches, and
-//! values instead of encoded replies. What is shown and what is refused is the same, see
+//! The part of the tree that a caller may see, for interfaces other than the client port: no session, no watches, and
+//! values instead of encoded replies. The access checks are the same, see
 //! [`crate::read`].
 //!
-//! The caller holds a read guard of the tree for as long as it looks, so it should look briefly.
+//! The caller holds a read guard of the tree meanwhile, so it should be brief.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use crate::nodes::{NodeId, Znode};
 use crate::owner::Owner;
 use crate::tree::Tree;
 
-/// The tree as these ids may see it.
+/// The tree as it is visible to some ids.
 #[derive(Clone, Copy, Debug)]
 pub struct VisibleTree<'a> {
     pub(crate) tree: &'a Tree,
@@ -24,12 +24,12 @@ pub struct VisibleTree<'a> {
 /// A znode that may be read.
 #[derive(Clone, Copy, Debug)]
 pub struct VisibleZnode<'a> {
-    sight: VisibleTree<'a>,
+    visible: VisibleTree<'a>,
     pub(crate) node: Znode<'a>,
 }
 
 impl Tree {
-    /// What these ids may see.
+    /// The tree as it is visible to these ids.
     #[must_use]
     pub fn visible_to<'a>(&'a self, ids: &'a [Id]) -> VisibleTree<'a> {
         VisibleTree { tree: self, ids }
@@ -37,7 +37,7 @@ impl Tree {
 }
 
 impl<'a> VisibleTree<'a> {
-    /// The number of leading bytes of a path that name a znode which is there: 0 if only the root is. Each name is
+    /// The length of the longest prefix of a path that is an existing znode: 0 if that is the root. Each name is
     /// looked up once.
     #[must_use]
     pub fn existing_prefix(self, path: &str) -> usize {
@@ -50,14 +50,14 @@ impl<'a> VisibleTree<'a> {
         end
     }
 
-    /// The znode at a path, as getData and exists would show it.
+    /// The znode at a path, as in getData and exists.
     pub fn znode(self, path: &str) -> Result<VisibleZnode<'a>, ErrorCode> {
         let node = self.tree.readable_by(&ProvenIds::new(self.ids), path)?;
-        Ok(VisibleZnode { sight: self, node })
+        Ok(VisibleZnode { visible: self, node })
     }
 
-    /// The ACL of a znode and its stat, as getACL would show them: administrators need no right to
-    /// read, and who is none sees no hashes of passwords.
+    /// The ACL of a znode and its stat, as in getACL: administrators need no permission to
+    /// read, and only they see password hashes.
     pub fn acl(self, path: &str) -> Result<(Cow<'a, [Acl]>, Stat), ErrorCode> {
         let id = self.tree.nodes.find(path).ok_or(ErrorCode::NoNode)?;
         let node = self.tree.nodes.get(id);
@@ -74,9 +74,9 @@ impl<'a> VisibleTree<'a> {
         self.tree.check_acl(self.tree.acls.get(node.acl()), wanted, &ProvenIds::new(self.ids))
     }
 
-    /// The same znode, if it may be read.
-    pub(crate) fn see(self, node: Znode<'a>) -> Option<VisibleZnode<'a>> {
-        self.check_acl(node, Perms::READ).is_ok().then_some(VisibleZnode { sight: self, node })
+    /// The visible form of a znode, if it may be read.
+    pub(crate) fn visible_znode(self, node: Znode<'a>) -> Option<VisibleZnode<'a>> {
+        self.check_acl(node, Perms::READ).is_ok().then_some(VisibleZnode { visible: self, node })
     }
 }
 
@@ -93,7 +93,7 @@ impl<'a> VisibleZnode<'a> {
         self.node.data()
     }
 
-    /// Its data, to be taken along when the tree is let go. Large data is shared, not copied.
+    /// Its data as an owned value. Large data is shared, not copied.
     #[must_use]
     pub fn to_data(self) -> Data {
         self.node.to_data()
@@ -102,32 +102,32 @@ impl<'a> VisibleZnode<'a> {
     /// Its stat as clients see it.
     #[must_use]
     pub fn stat(self) -> Stat {
-        self.sight.tree.stat(self.node)
+        self.visible.tree.stat(self.node)
     }
 
-    /// How its life ends. Clients are told of sessions only.
+    /// Its kind of owner. The stat for clients has only sessions.
     #[must_use]
     pub fn owner(self) -> Owner {
-        self.sight.tree.options.owner_rules.owner(self.node.stat().ephemeral_owner)
+        self.visible.tree.options.owner_rules.owner(self.node.stat().ephemeral_owner)
     }
 
-    /// Whether its ACL gives the permission to the ids that see it.
+    /// Whether its ACL grants the permission to the ids that see it.
     #[must_use]
     pub fn allows(self, wanted: Perms) -> bool {
-        self.sight.check_acl(self.node, wanted).is_ok()
+        self.visible.check_acl(self.node, wanted).is_ok()
     }
 
-    /// What its data and its ACL take, shared or copied.
+    /// The bytes of its data and its ACL, shared or copied.
     pub(crate) fn bytes(self) -> usize {
-        self.node.data_len() + self.sight.tree.acls.get(self.node.acl()).entry_bytes()
+        self.node.data_len() + self.visible.tree.acls.get(self.node.acl()).entry_bytes()
     }
 
-    /// Its ACL as getACL would show it.
+    /// Its ACL, as in getACL.
     #[must_use]
     pub fn acl(self) -> Cow<'a, [Acl]> {
-        // Who may read may see the list.
-        let ids = ProvenIds::new(self.sight.ids);
-        self.sight.tree.acl_shown_to(&ids, self.node).unwrap_or_default()
+        // The list is visible to every client that may read the znode.
+        let ids = ProvenIds::new(self.visible.ids);
+        self.visible.tree.acl_shown_to(&ids, self.node).unwrap_or_default()
     }
 }
 
@@ -161,21 +161,21 @@ pub(crate) mod tests {
     fn permissions_are_those_of_the_acl() {
         let tree =
             tree(&[("/open", Perms(Perms::READ.0 | Perms::DELETE.0)), ("/shut", Perms::DELETE)]);
-        let sight = tree.visible_to(&[]);
-        let open = sight.znode("/open").unwrap();
+        let visible = tree.visible_to(&[]);
+        let open = visible.znode("/open").unwrap();
         assert!(open.allows(Perms::DELETE) && !open.allows(Perms::ADMIN));
-        assert_eq!(sight.check("/shut", Perms::DELETE), Ok(()));
-        assert_eq!(sight.check("/shut", Perms::ADMIN), Err(ErrorCode::NoAuth));
-        assert_eq!(sight.check("/none", Perms::ADMIN), Err(ErrorCode::NoNode));
+        assert_eq!(visible.check("/shut", Perms::DELETE), Ok(()));
+        assert_eq!(visible.check("/shut", Perms::ADMIN), Err(ErrorCode::NoAuth));
+        assert_eq!(visible.check("/none", Perms::ADMIN), Err(ErrorCode::NoNode));
     }
 
     #[test]
     fn only_readers_see_a_znode() {
         let tree = tree(&[("/open", Perms::READ), ("/shut", Perms::ADMIN)]);
-        let sight = tree.visible_to(&[]);
-        assert_eq!(sight.znode("/open").unwrap().data(), Some(&b"/open"[..]));
-        assert_eq!(sight.znode("/shut").unwrap_err(), ErrorCode::NoAuth);
-        assert_eq!(sight.znode("/none").unwrap_err(), ErrorCode::NoNode);
+        let visible = tree.visible_to(&[]);
+        assert_eq!(visible.znode("/open").unwrap().data(), Some(&b"/open"[..]));
+        assert_eq!(visible.znode("/shut").unwrap_err(), ErrorCode::NoAuth);
+        assert_eq!(visible.znode("/none").unwrap_err(), ErrorCode::NoNode);
     }
 
     #[test]
@@ -200,10 +200,10 @@ pub(crate) mod tests {
     #[test]
     fn the_prefix_that_exists_is_found_name_by_name() {
         let tree = tree(&[("/a", Perms(0)), ("/a/bc", Perms::ALL)]);
-        let sight = tree.visible_to(&[]);
+        let visible = tree.visible_to(&[]);
         let rows = [("", 0), ("/", 0), ("/x/y", 0), ("/a", 2), ("/a/b", 2), ("/a/bc/d/e", 5)];
         for (path, end) in rows {
-            assert_eq!(sight.existing_prefix(path), end, "{path}");
+            assert_eq!(visible.existing_prefix(path), end, "{path}");
         }
     }
 }

@@ -1,17 +1,17 @@
-//! Long looks in steps, so that writes go on in between: the children of one znode, and whole subtrees.
+//! Long reads in steps, so that writes can happen in between: the children of one znode, and whole subtrees.
 //!
-//! In: the tree as somebody may see it, at each step anew. Out: znodes, each at most once. A znode
-//! that is there from the first step to the last is visited; what comes or goes meanwhile may be
-//! missed. A slot that holds another znode than the one that was noted is told by its age, as in
+//! In: the visible tree, again at each step. Out: znodes, each at most once. A znode
+//! that exists from the first step to the last is visited; one that is created or deleted meanwhile may be
+//! missed. A slot that holds another znode than the recorded one is detected by its age, as in
 //! [`crate::dump`].
 //!
-//! A walk that waits for its reader keeps little, however wide and deep the tree is (`KEPT_BYTES_MAX`): of a long list
+//! A walk between two steps keeps little, however wide and deep the tree is (`KEPT_BYTES_MAX`): of a long list
 //! of children the next ones, as ids, and of a deep path the last lists. The rest is looked up again when its turn
-//! comes, by the name behind which it goes on. So a znode whose children's names are many times the bound is looked
-//! through as many times.
+//! comes, by the name after which it continues. So a znode whose children's names are many times the bound is
+//! scanned as many times.
 //!
-//! A walk belongs to one tree. When the server has put another one in its place, the walk must be
-//! begun again: the slots mean something else then.
+//! A walk belongs to one tree. If the server has replaced it, the walk must be
+//! started again: the slots have other znodes then.
 
 mod next_names;
 
@@ -23,16 +23,16 @@ use self::next_names::NextNames;
 use crate::nodes::{NodeId, Znode};
 use crate::visible::{VisibleTree, VisibleZnode};
 
-/// What one step looks at before the tree is released. At least one znode is always shown.
+/// The limit of one step, after which the tree is released. At least one znode is always visited.
 #[derive(Clone, Copy, Debug)]
 pub struct StepLimit {
     /// Znodes.
     pub znodes: usize,
-    /// Bytes of names, and in a walk of paths, data and ACLs: what a visitor may look through or copy.
+    /// Bytes of names, and in a walk of paths, data and ACLs: what a visitor may read or copy.
     pub bytes: usize,
 }
 
-/// A look at the children of one znode, in no particular order.
+/// Lists the children of one znode, in no particular order.
 #[derive(Debug)]
 pub struct ChildListing {
     total: usize,
@@ -41,31 +41,31 @@ pub struct ChildListing {
 }
 
 impl ChildListing {
-    /// Notes the children of a znode that may be read.
-    pub fn start(sight: VisibleTree<'_>, path: &str) -> Result<Self, ErrorCode> {
-        let rest = sight.znode(path)?.node.children().to_vec();
-        Ok(ChildListing { total: rest.len(), rest, noted: sight.tree.last_zxid() })
+    /// Starts a list of the children of a znode that may be read.
+    pub fn start(visible: VisibleTree<'_>, path: &str) -> Result<Self, ErrorCode> {
+        let rest = visible.znode(path)?.node.children().to_vec();
+        Ok(ChildListing { total: rest.len(), rest, noted: visible.tree.last_zxid() })
     }
 
-    /// How many children there were at the start.
+    /// The number of children at the start.
     #[must_use]
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// Shows children by name, and the znode itself where it may be read. False when all have been
-    /// shown.
+    /// Visits children: their names, and the znodes if they may be read. Returns false when all were
+    /// visited.
     pub fn step<'a>(
         &mut self,
-        sight: VisibleTree<'a>,
+        visible: VisibleTree<'a>,
         limit: StepLimit,
         show: &mut dyn FnMut(&'a str, Option<VisibleZnode<'a>>),
     ) -> bool {
         let mut bytes = 0;
         for _ in 0..limit.znodes {
             let Some(id) = self.rest.pop() else { break };
-            if let Some(node) = noted(sight, id, self.noted) {
-                show(node.name(), sight.see(node));
+            if let Some(node) = noted(visible, id, self.noted) {
+                show(node.name(), visible.visible_znode(node));
                 bytes += node.name_len();
             }
             if bytes >= limit.bytes {
@@ -80,11 +80,11 @@ impl ChildListing {
 #[derive(Debug)]
 pub struct TreeWalk {
     levels: VecDeque<Level>,
-    /// The names of the last level that are being looked up. Nothing is visited meanwhile.
+    /// The names of the last level, while they are being looked up. Nothing is visited meanwhile.
     names: Option<NextNames>,
-    /// The znode that was visited last. It also says which children of its ancestors were.
+    /// The znode that was visited last. It also shows which children of its ancestors were visited.
     path: String,
-    /// Length of the path of the znode whose list of children was dropped last. Those of znodes above it are gone,
+    /// Length of the path of the znode whose list of children was dropped last. Those of its ancestors are dropped,
     /// too.
     dropped: Option<usize>,
     /// Length of the path of the znode with which the walk begins.
@@ -93,50 +93,50 @@ pub struct TreeWalk {
     bytes_max: usize,
 }
 
-/// Brothers and sisters that are still to be visited.
+/// Siblings that are still to be visited.
 #[derive(Debug)]
 struct Level {
     parent: NodeId,
     parent_path_len: usize,
     /// The next ones by name, the very next one last.
     rest: Vec<NodeId>,
-    /// None comes behind those.
+    /// These are the last ones.
     is_complete: bool,
     noted: Zxid,
 }
 
-/// A znode on the way of a walk.
+/// A znode that a walk visits.
 #[derive(Clone, Copy, Debug)]
 pub struct VisitedZnode<'a> {
-    /// Where it is.
+    /// Its path.
     pub path: &'a str,
-    /// What it is; `None` where it may not be read. What is below it is not visited then.
+    /// The znode; `None` if it may not be read. Then its descendants are not visited.
     pub znode: Option<VisibleZnode<'a>>,
 }
 
-/// Where a walk goes on.
+/// What a walk does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkAction {
-    /// Below the znode.
+    /// Visit the descendants of the znode.
     Descend,
-    /// Past all that is below it.
+    /// Skip its descendants.
     SkipSubtree,
 }
 
-/// Names that one step looks up. A list that is longer than what is left of this is looked up in steps of its own, in
+/// Names that one step looks up. A list that is longer than the rest of this budget is looked up in separate steps, in
 /// which nothing is visited, and put in order by [`TreeWalk::settle`].
 const NAMES_PER_STEP: usize = 1000;
 
-/// What a walk keeps between two steps: lists of ids, and names that are being looked up, so many bytes of each. Its
-/// path comes on top.
+/// The bytes that a walk keeps between two steps: this many for lists of ids, and this many for names. Its
+/// path is extra.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 impl TreeWalk {
-    /// A walk that begins with the znode at `path`.
-    pub fn start(sight: VisibleTree<'_>, path: &str) -> Result<Self, ErrorCode> {
-        let id = sight.tree.nodes.find(path).ok_or(ErrorCode::NoNode)?;
+    /// Starts a walk with the znode at `path`.
+    pub fn start(visible: VisibleTree<'_>, path: &str) -> Result<Self, ErrorCode> {
+        let id = visible.tree.nodes.find(path).ok_or(ErrorCode::NoNode)?;
         let (parent, name) = path::split(path).unwrap_or_default();
-        let noted = sight.tree.last_zxid();
+        let noted = visible.tree.last_zxid();
         let level = Level {
             parent: NodeId::ROOT,
             parent_path_len: parent.len(),
@@ -155,7 +155,7 @@ impl TreeWalk {
         })
     }
 
-    /// Puts names in order. To be called before each step, and without a guard of the tree, because it may take a
+    /// Sorts names. To be called before each step, and without a guard of the tree, because it may take a
     /// while.
     pub fn settle(&mut self) {
         if let Some(names) = &mut self.names {
@@ -167,29 +167,29 @@ impl TreeWalk {
         }
     }
 
-    /// Visits some znodes. False when there are no more.
+    /// Visits some znodes. Returns false when there are no more.
     pub fn step(
         &mut self,
-        sight: VisibleTree<'_>,
+        visible: VisibleTree<'_>,
         limit: StepLimit,
         visit: &mut dyn FnMut(VisitedZnode<'_>) -> WalkAction,
     ) -> bool {
         self.settle();
         let mut names = StepLimit { znodes: NAMES_PER_STEP, bytes: limit.bytes };
         if self.names.is_some() {
-            self.look_up_names(sight, &mut names);
+            self.look_up_names(visible, &mut names);
             return true;
         }
         for _ in 0..limit.znodes {
-            let Some(next) = self.next(sight) else { break };
+            let Some(next) = self.next(visible) else { break };
             let Ok((id, node)) = next else { continue };
             let path = if self.path.is_empty() { path::ROOT } else { self.path.as_str() };
-            let znode = sight.see(node);
+            let znode = visible.visible_znode(node);
             let onward = visit(VisitedZnode { path, znode });
             let bytes = path.len() + znode.map_or(0, VisibleZnode::bytes);
             names.bytes = names.bytes.saturating_sub(bytes);
             if znode.is_some() && onward == WalkAction::Descend && !node.children().is_empty() {
-                self.descend(sight, id, node, &mut names);
+                self.descend(visible, id, node, &mut names);
             }
             if self.names.is_some() || names.bytes == 0 {
                 break;
@@ -200,12 +200,12 @@ impl TreeWalk {
         !self.levels.is_empty() || self.dropped.is_some()
     }
 
-    /// The next znode in order; an error for one that has gone; `None` at the end, or where names must be looked up
+    /// The next znode in order; an error for a deleted one; `None` at the end, or where names must be looked up
     /// first.
-    fn next<'a>(&mut self, sight: VisibleTree<'a>) -> Option<Result<(NodeId, Znode<'a>), Gone>> {
+    fn next<'a>(&mut self, visible: VisibleTree<'a>) -> Option<Result<(NodeId, Znode<'a>), Gone>> {
         loop {
             let Some(level) = self.levels.back_mut() else {
-                self.recall_dropped(sight);
+                self.recall_dropped(visible);
                 return None;
             };
             let Some(id) = level.rest.pop() else {
@@ -216,7 +216,7 @@ impl TreeWalk {
                 self.levels.pop_back();
                 continue;
             };
-            let Some(node) = noted(sight, id, level.noted) else { return Some(Err(Gone)) };
+            let Some(node) = noted(visible, id, level.noted) else { return Some(Err(Gone)) };
             self.path.truncate(level.parent_path_len);
             // The root has no name, and its path is empty here, as in Apache's tables.
             if !node.name().is_empty() {
@@ -227,17 +227,17 @@ impl TreeWalk {
         }
     }
 
-    /// Goes on with the children of a znode, now if the budget is enough to look up their names.
+    /// Continues with the children of a znode, now if the budget is enough to look up their names.
     fn descend(
         &mut self,
-        sight: VisibleTree<'_>,
+        visible: VisibleTree<'_>,
         parent: NodeId,
         node: Znode<'_>,
         budget: &mut StepLimit,
     ) {
-        self.push_level(parent, self.path.len(), sight.tree.last_zxid());
+        self.push_level(parent, self.path.len(), visible.tree.last_zxid());
         if node.children().len() <= budget.znodes && budget.bytes > 0 {
-            self.look_up_names(sight, budget);
+            self.look_up_names(visible, budget);
             self.settle();
         }
     }
@@ -249,16 +249,16 @@ impl TreeWalk {
     }
 
     /// Looks up names of children of the last level.
-    fn look_up_names(&mut self, sight: VisibleTree<'_>, budget: &mut StepLimit) {
+    fn look_up_names(&mut self, visible: VisibleTree<'_>, budget: &mut StepLimit) {
         if let (Some(names), Some(level)) = (&mut self.names, self.levels.back()) {
             let after = self.path.get(level.parent_path_len + 1..);
             let after = after.and_then(|below| below.split('/').next());
-            let parent = noted(sight, level.parent, level.noted);
-            names.look(sight, parent, level.noted, after, budget);
+            let parent = noted(visible, level.parent, level.noted);
+            names.scan(visible, parent, level.noted, after, budget);
         }
     }
 
-    /// Drops the lists that are needed last, where all together are too much.
+    /// Drops the lists that are needed last, if all together are too large.
     fn drop_upper_lists(&mut self) {
         let mut bytes: usize = self.levels.iter().map(Level::bytes).sum();
         while bytes > self.bytes_max && self.levels.len() > 1 {
@@ -268,32 +268,32 @@ impl TreeWalk {
         }
     }
 
-    /// Begins again with the last list that was dropped, behind the name at which the walk left it. What was created
-    /// after the start of the walk is left out.
-    fn recall_dropped(&mut self, sight: VisibleTree<'_>) {
+    /// Starts again with the last list that was dropped, after the name at which the walk left it. Znodes created
+    /// after the start of the walk are left out.
+    fn recall_dropped(&mut self, visible: VisibleTree<'_>) {
         let Some(len) = self.dropped.take() else { return };
         let path = &self.path[..len];
         if len > self.top_path_len {
             self.dropped = path::split(path).map(|(above, _)| above.len());
         }
-        if let Some(parent) = sight.tree.nodes.find(path) {
+        if let Some(parent) = visible.tree.nodes.find(path) {
             self.push_level(parent, len, self.noted);
         }
     }
 }
 
 impl Level {
-    /// What it takes in memory, with the room that a list of levels has to grow.
+    /// Its memory, spare capacity included.
     fn bytes(&self) -> usize {
         2 * size_of::<Level>() + self.rest.capacity() * size_of::<NodeId>()
     }
 }
 
-/// A znode went before its turn.
+/// The znode was deleted before it was visited.
 struct Gone;
 
-fn noted(sight: VisibleTree<'_>, id: NodeId, noted: Zxid) -> Option<Znode<'_>> {
-    sight.tree.nodes.try_get(id).filter(|node| node.stat().czxid <= noted)
+fn noted(visible: VisibleTree<'_>, id: NodeId, noted: Zxid) -> Option<Znode<'_>> {
+    visible.tree.nodes.try_get(id).filter(|node| node.stat().czxid <= noted)
 }
 
 #[cfg(test)]

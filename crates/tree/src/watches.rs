@@ -1,14 +1,14 @@
-//! Who wants to hear of changes. Two tables, data and child, each from path to watchers.
+//! The watches of clients. Two tables, data and child, each from path to watchers.
 //! Apache: `WatchManager`, `WatchStats`.
 //!
-//! A watcher is a connection. A standard watch is spent by its event, persistent ones stay, a
-//! recursive one (data table only) also hears of every descendant. Watchers are told in order, so events leave
-//! in the same order in every run. Setting, spending and removing a watch costs the same however many others
-//! watch the path.
+//! A watcher is a connection. A standard watch is removed by its event, persistent ones stay, a
+//! recursive one (data table only) also gets events of every descendant. Watchers are notified in order, so events
+//! leave in the same order in every run. The cost of setting, triggering and removing a watch does not depend on the
+//! number of watchers of the path.
 //!
-//! Limit: a watcher may have only so many watches, if that is set; one more is refused with
-//! [`ErrorCode::QuotaExceeded`]. Apache has no such limit and no code for it. This one says what is the
-//! matter, is known to the Java client since 3.7 and to kazoo since 2.10, and nobody tries again because of
+//! Limit: the number of watches of a watcher, if it is set; one more is refused with
+//! [`ErrorCode::QuotaExceeded`]. Apache has no such limit and no code for it. This one describes the
+//! problem, is known to the Java client since 3.7 and to kazoo since 2.10, and clients do not retry because of
 //! it, as clients may with `ThrottledOp`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,18 +21,18 @@ use hashbrown::HashMap;
 use herdsman_proto::ErrorCode;
 use herdsman_proto::request::WatcherType;
 
-/// A connection, as the watch tables know it.
+/// A connection in the watch tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Watcher(pub u64);
 
-/// How long a watch lasts and how far it sees.
+/// How long a watch lasts and which znodes it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchMode {
-    /// Spent by its first event.
+    /// Removed by its first event.
     Standard,
-    /// Stays.
+    /// Stays after events.
     Persistent,
-    /// Stays, and sees descendants.
+    /// Stays after events, and covers descendants.
     PersistentRecursive,
 }
 
@@ -71,8 +71,8 @@ impl Modes {
     }
 }
 
-/// Who watches one path. Most paths have one watcher; a path may have a hundred thousand, who come and go one by
-/// one.
+/// The watchers of one path. Most paths have one; a path may have a hundred thousand, which come and go one
+/// by one.
 #[derive(Debug)]
 enum Watchers {
     One(Watcher, Modes),
@@ -98,7 +98,7 @@ impl Watchers {
         }
     }
 
-    /// Removes a watcher of several. True if nobody is left, or only this one.
+    /// Removes a watcher of several. True if none is left, or if this is the only one.
     fn remove_or_is_last(&mut self, watcher: Watcher) -> bool {
         match self {
             Watchers::One(one, _) => *one == watcher,
@@ -126,7 +126,7 @@ struct Table {
     by_watcher: HashMap<Watcher, BTreeSet<Arc<str>>, FixedState>,
     /// Watches in all, a (path, watcher) pair each.
     count: usize,
-    /// Of them recursive: without any, a change need not look at its ancestors.
+    /// The recursive ones among them: without any, a change need not check its ancestors.
     recursive: usize,
 }
 
@@ -141,11 +141,11 @@ pub struct Watches {
 /// One watch of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WatchEntry {
-    /// What is watched.
+    /// The watched path.
     pub path: Arc<str>,
-    /// The table that it is in.
+    /// The table with the watch.
     pub table: TableKind,
-    /// How long it lasts and how far it sees.
+    /// How long it lasts and which znodes it covers.
     pub mode: WatchMode,
 }
 
@@ -168,7 +168,7 @@ impl Watches {
         Watches { data, child, per_watcher_max: None }
     }
 
-    /// The same, but a watcher may have only so many, counted as [`Watches::count_of`] counts them.
+    /// The same with a limit for each watcher, counted like [`Watches::count_of`].
     #[must_use]
     pub fn limited_to(self, per_watcher_max: Option<NonZeroU32>) -> Self {
         Watches { per_watcher_max, ..self }
@@ -211,7 +211,7 @@ impl Watches {
         Ok(())
     }
 
-    /// May the watcher watch this path in these tables, too? What it watches already takes no more room.
+    /// Fails if the watcher may not watch this path in these tables, too. Existing watches do not count again.
     fn check_room(
         &self,
         path: &str,
@@ -227,12 +227,12 @@ impl Watches {
         Ok(())
     }
 
-    /// The watchers of a change at `path`, sorted; standard watches are spent.
+    /// The watchers of a change at `path`, sorted; removes standard watches.
     pub fn trigger(&mut self, kind: TableKind, path: &str) -> Vec<Watcher> {
         self.table_mut(kind).trigger(path)
     }
 
-    /// Does the watcher have such a watch?
+    /// Whether the watcher has such a watch.
     #[must_use]
     pub fn contains(&self, path: &str, kind: WatcherType, watcher: Watcher) -> bool {
         let data = self.data.modes(path, watcher);
@@ -246,7 +246,7 @@ impl Watches {
         }
     }
 
-    /// Removes such watches; false if there were none.
+    /// Removes such watches. Returns false if there were none.
     pub fn remove(&mut self, path: &str, kind: WatcherType, watcher: Watcher) -> bool {
         match kind {
             WatcherType::Children => self.child.remove(path, watcher, Some(WatchMode::Standard)),
@@ -265,14 +265,14 @@ impl Watches {
         }
     }
 
-    /// The connection is gone, and its watches with it.
+    /// Removes all watches of a closed connection.
     pub fn remove_watcher(&mut self, watcher: Watcher) {
         self.data.remove_watcher(watcher);
         self.child.remove_watcher(watcher);
     }
 
-    /// Removes at most this many watches of a connection. Tells whether it has more: a connection may have a million,
-    /// and nobody reads or applies anything while they are removed.
+    /// Removes at most this many watches of a connection. Returns whether it has more: a connection may have a million,
+    /// and no reads or writes can happen while they are removed.
     pub fn remove_some(&mut self, watcher: Watcher, count_max: usize) -> bool {
         let removed = self.data.remove_some(watcher, count_max);
         self.child.remove_some(watcher, count_max - removed);
@@ -295,8 +295,8 @@ impl Watches {
         self.data.by_watcher.keys().copied().collect()
     }
 
-    /// Paths that a connection watches in the data table, in order: the first ones behind `after`. A connection may
-    /// have a million, and nobody reads or applies anything while they are copied.
+    /// Paths that a connection watches in the data table, in order: the first ones after `after`. A connection may
+    /// have a million, and no reads or writes can happen while they are copied.
     #[must_use]
     pub fn paths_of(
         &self,
@@ -318,7 +318,7 @@ impl Watches {
     }
 
     /// The first watches of one connection in order of their paths, data before child. A persistent one,
-    /// which is in both tables, is told once, with the data table.
+    /// which is in both tables, is returned once, with the data table.
     #[must_use]
     pub fn of_watcher(&self, watcher: Watcher, count_max: usize) -> Vec<WatchEntry> {
         let of_child = self.child.watches_of(watcher, TableKind::Child);
@@ -432,7 +432,7 @@ impl Table {
         told.dedup();
     }
 
-    /// The one place where a pair's modes change, so that all counts and both maps agree.
+    /// The only place where a pair's modes change, so that all counts and both maps agree.
     fn set_modes(&mut self, path: &str, watcher: Watcher, before: Modes, after: Modes) {
         if before == after {
             return;
@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_of_a_watcher_are_told_piece_by_piece() {
+    fn paths_of_a_watcher_are_returned_piece_by_piece() {
         let mut watches = Watches::new(0);
         for path in ["/b", "/a", "/d", "/c"] {
             watches.add(TableKind::Data, path, A).unwrap();
@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn the_watches_of_one_connection_are_told_apart() {
+    fn the_watches_of_one_connection_are_listed_with_their_modes() {
         let mut watches = Watches::new(0);
         watches.add(TableKind::Child, "/b", A).unwrap();
         watches.add(TableKind::Data, "/b", A).unwrap();
@@ -624,7 +624,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watcher_that_has_enough_gets_no_more_and_the_others_do() {
+    fn a_watcher_at_its_limit_gets_no_more_and_other_watchers_do() {
         let mut watches = Watches::new(0).limited_to(NonZeroU32::new(2));
         assert_eq!(watches.add(TableKind::Data, "/x", A), Ok(()));
         // One for data and one for children would be one too many; then neither is set.
@@ -632,7 +632,7 @@ mod tests {
         assert_eq!((persistent, watches.count_of(A)), (Err(ErrorCode::QuotaExceeded), 1));
         assert_eq!(watches.add_persistent("/x", A, WatchMode::Persistent), Ok(()));
         assert_eq!(watches.add(TableKind::Data, "/z", A), Err(ErrorCode::QuotaExceeded));
-        // What it has, it may set again; and what was spent makes room.
+        // An existing watch may be set again; a removed one makes room.
         assert_eq!(watches.add(TableKind::Child, "/x", A), Ok(()));
         assert_eq!(watches.add(TableKind::Data, "/z", B), Ok(()));
         assert!(watches.remove("/x", WatcherType::Any, A));

@@ -1,11 +1,11 @@
-//! The slots of znodes, in blocks that never move: the next million does not stop the world.
+//! The slots of znodes, in blocks that never move, so that growth causes no long pause.
 
 use super::NodeId;
 use super::znode::Slot;
 
 const BLOCK: usize = 4096;
 
-/// The slots. A free one is taken again before a new one is made.
+/// The slots. Free ones are reused before new ones are added.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     blocks: Vec<Vec<Option<Slot>>>,
@@ -14,12 +14,12 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Slots that are taken.
+    /// The number of slots in use.
     pub(super) fn len(&self) -> usize {
         self.count
     }
 
-    /// The znode in a slot, if it is taken.
+    /// The znode in a slot, if it is in use.
     #[inline]
     pub(super) fn get(&self, id: NodeId) -> Option<&Slot> {
         self.blocks.get(id.0 as usize / BLOCK)?.get(id.0 as usize % BLOCK)?.as_ref()
@@ -31,7 +31,7 @@ impl Arena {
         self.blocks.get_mut(id.0 as usize / BLOCK)?.get_mut(id.0 as usize % BLOCK)?.as_mut()
     }
 
-    /// The slot that [`Arena::put`] takes next.
+    /// The slot that [`Arena::put`] uses next.
     pub(super) fn next_id(&self) -> NodeId {
         let fresh = || {
             let id =
@@ -56,7 +56,7 @@ impl Arena {
         id
     }
 
-    /// Takes a znode out of its slot.
+    /// Removes a znode from its slot.
     pub(super) fn take(&mut self, id: NodeId) -> Option<Slot> {
         let slot = self.blocks.get_mut(id.0 as usize / BLOCK)?.get_mut(id.0 as usize % BLOCK)?;
         let taken = slot.take()?;

@@ -1,7 +1,7 @@
 //! Encoded lists of children, kept for wide znodes until their children change.
 //!
 //! Encoding a list of a million names takes more than 20 ms under a read guard of the tree, for which all writes
-//! wait; copying a list that is kept takes a tenth of that. A list is kept when it is read for the second time
+//! wait; copying a kept list takes a tenth of that. A list is kept when it is read for the second time
 //! without a change in between, so that a list that is read once, or that changes all the time, costs nothing here.
 //!
 //! Invariant: a list that is kept is the list of its znode now. [`ChildLists::forget`] is called for each change of
@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 
 use super::NodeId;
 
-/// Lists of fewer children are encoded each time.
+/// Shorter lists are encoded each time.
 pub const WIDE: usize = 4_096;
 
 /// Znodes whose lists are kept, or were read once.
@@ -22,7 +22,7 @@ const LISTS_MAX: usize = 8;
 /// Bytes of all lists together. A longer list is never kept.
 const BYTES_MAX: usize = 64 << 20;
 
-/// The lists, the one that was read last at the end.
+/// The lists, in the order of their last use.
 #[derive(Debug, Default)]
 pub struct ChildLists {
     entries: Mutex<Vec<Entry>>,
@@ -31,7 +31,7 @@ pub struct ChildLists {
 #[derive(Debug)]
 struct Entry {
     parent: NodeId,
-    /// Absent after the first time.
+    /// Absent after the first read.
     list: Option<Arc<[u8]>>,
 }
 
@@ -42,7 +42,7 @@ impl Entry {
 }
 
 impl ChildLists {
-    /// The list of a znode's children, if it is kept.
+    /// The kept list of a znode's children, if there is one.
     #[must_use]
     pub fn get(&self, parent: NodeId) -> Option<Arc<[u8]>> {
         let mut entries = self.entries.lock();
@@ -51,7 +51,7 @@ impl ChildLists {
         entries.last()?.list.clone()
     }
 
-    /// Takes note of a list that was encoded under the guard that the caller still holds.
+    /// Records a list that was encoded under the guard that the caller still holds.
     pub fn note(&self, parent: NodeId, encoded: &[u8]) {
         if encoded.len() > BYTES_MAX {
             return;
@@ -67,7 +67,7 @@ impl ChildLists {
         }
     }
 
-    /// The children of a znode change.
+    /// Drops the list of a znode, because its children change.
     pub fn forget(&mut self, parent: NodeId) {
         let entries = self.entries.get_mut();
         if !entries.is_empty() {
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lists_that_were_not_read_for_longest_make_room() {
+    fn the_least_recently_read_lists_are_dropped() {
         let lists = ChildLists::default();
         let keep = |number, bytes| {
             let list = vec![number as u8; bytes];

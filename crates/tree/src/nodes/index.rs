@@ -1,6 +1,6 @@
 //! The hash index from (parent, name) to slot, 4 bytes and a tag for each znode.
 //!
-//! It holds neither names nor hashes, so a table that grows asks for the names of all that it holds.
+//! It holds neither names nor hashes, so a table that grows looks up the names of all its znodes.
 //! That is why there are many small tables instead of a large one: no single insertion moves more
 //! than one of them, about a thousandth of all znodes.
 
@@ -10,14 +10,14 @@ use std::hash::{BuildHasher, Hasher};
 
 use super::NodeId;
 
-/// Tables. Enough that the growth of one takes well under a millisecond with millions of znodes,
+/// The number of tables. Enough that the growth of one takes well under a millisecond with millions of znodes,
 /// and few enough that an empty tree stays small.
 const SHARDS: usize = 1024;
 
-/// What of a hash chooses among the tables: one of so many.
+/// The number of hash positions from which a table is chosen.
 const POSITIONS: u64 = 1 << 16;
 
-/// By what a znode is found: its parent and its name.
+/// The key of a znode: its parent and its name.
 pub(super) type Key<'a> = (NodeId, &'a [u8]);
 
 /// The index.
@@ -35,14 +35,14 @@ impl Index {
         }
     }
 
-    /// Finds a znode, given how to tell whether a candidate is the one.
+    /// Finds a znode; `is` checks a candidate.
     #[inline]
     pub(super) fn find(&self, key: Key<'_>, is: impl Fn(NodeId) -> bool) -> Option<NodeId> {
         let hash = hash(&self.hasher, key);
         self.shards[shard(hash)].find(hash, |&id| is(id)).copied()
     }
 
-    /// Enters a znode that is not there, given how to look up the keys of others.
+    /// Adds a znode that is not in the index; `key_of` looks up the keys of other znodes.
     pub(super) fn insert<'a>(
         &mut self,
         key: Key<'_>,
@@ -55,7 +55,7 @@ impl Index {
         shards[shard(own_hash)].insert_unique(own_hash, id, hash_of);
     }
 
-    /// Makes room for so many znodes in all: tables that have it need not look up the names of what they hold.
+    /// Reserves space for this many znodes in total: then tables need not grow and look up the names of their znodes.
     pub(super) fn reserve<'a>(&mut self, znodes: usize, key_of: impl Fn(NodeId) -> Key<'a>) {
         let Index { shards, hasher } = self;
         let mut shares = [0; SHARDS];
@@ -67,7 +67,7 @@ impl Index {
         }
     }
 
-    /// Takes a znode out.
+    /// Removes a znode.
     pub(super) fn remove(&mut self, key: Key<'_>, id: NodeId) {
         let hash = hash(&self.hasher, key);
         if let Ok(entry) = self.shards[shard(hash)].find_entry(hash, |&other| other == id) {
@@ -76,7 +76,7 @@ impl Index {
     }
 }
 
-/// Not by `Hash`, which would mark where the name ends: nothing comes behind it.
+/// Does not use `Hash`, which would add a mark for the end of the name: nothing follows it.
 #[inline]
 fn hash(hasher: &FixedState, (parent, name): Key<'_>) -> u64 {
     let mut hasher = hasher.build_hasher();
@@ -86,7 +86,7 @@ fn hash(hasher: &FixedState, (parent, name): Key<'_>) -> u64 {
 }
 
 /// A table uses the lowest bits of a hash and the highest ones, so the choice among tables is made by
-/// others. The last table gets about twice as much as the first and those between lie between: tables
+/// others. The last table gets about twice as much as the first, those between in proportion: tables
 /// double when they are full, and so they do it one after another while the tree doubles, not all at
 /// the same time. The curve is close to a logarithm of `position`, from 0 to 1 in 16 bits.
 fn shard(hash: u64) -> usize {
@@ -102,7 +102,7 @@ fn shard_at(position: u64) -> usize {
 mod tests {
     use super::*;
 
-    /// That growing goes unnoticed rests on it.
+    /// Short pauses during growth depend on this.
     #[test]
     fn no_table_holds_much_more_than_its_share() {
         let names: Vec<_> = (0..100_000).map(|number| format!("n{number:07}")).collect();

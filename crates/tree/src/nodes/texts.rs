@@ -1,21 +1,21 @@
-//! Names and data of all znodes, in rows of few sizes that lie close together.
+//! Names and data of all znodes, packed in rows of a few sizes.
 //!
-//! A general allocator would round each text up, and after values of other sizes have come and gone it
-//! keeps the holes. Here a row that becomes free takes in the last row of its size, so there are no
-//! holes, and memory that is not needed goes back. That is why each row begins with the id of its
-//! znode: the znode whose row was moved must be told.
+//! A general allocator would round each text up, and after values of other sizes were freed it
+//! would keep the holes. Here the last row of a size moves to a row that becomes free, so there are no
+//! holes, and memory that is not needed is freed. That is why each row begins with the id of its
+//! znode: the znode whose row was moved must be updated.
 
 use std::num::NonZeroU32;
 use std::ops::Range;
 
 use super::NodeId;
 
-/// Where a text is among those of about its length. Never 0, so that a free slot of the arena needs no
-/// mark of its own.
+/// The number of a row among those of its size. Never 0, so that a free slot of the arena needs no
+/// separate mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct RowId(NonZeroU32);
 
-/// A row that was moved: the znode it belongs to has its text at another place now.
+/// A row that was moved: the text of its znode has another row number now.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) struct MovedRow {
@@ -26,16 +26,16 @@ pub(super) struct MovedRow {
 /// Bytes of a row before its text: the owner's id.
 const OWNER: usize = size_of::<u32>();
 
-/// Rows up to this size are multiples of 8. Larger ones come in eight sizes until the next power of 2,
+/// Row sizes up to this one are multiples of 8. Larger ones have eight sizes up to the next power of 2,
 /// so at most an eighth of them is wasted.
 const FINE_MAX: usize = 256;
 const FINE_STEP: usize = 8;
 const STEPS_PER_DOUBLING: usize = 8;
 
-/// Rows larger than this have a chunk of their own. Only a very long name makes one: large data does
-/// not come here.
+/// Rows larger than this have a separate chunk. Only a very long name needs one: large data is
+/// not stored here.
 const ROW_BYTES_MAX: usize = 8192;
-/// The rows of a chunk are as many as fit into this, but a power of 2.
+/// A chunk has as many rows as fit into this size, rounded to a power of 2.
 const CHUNK_BYTES_MAX: usize = 64 * 1024;
 
 const FINE_SIZES: usize = FINE_MAX / FINE_STEP;
@@ -53,7 +53,7 @@ impl Texts {
         Texts { sizes: Box::new(std::array::from_fn(Rows::new)) }
     }
 
-    /// A part of the text of this length at a place. Each step of each path comes through here.
+    /// A part of the text of this length in a row. Called for each step of each path.
     #[inline(always)]
     pub(super) fn get(&self, place: RowId, bytes: usize, part: Range<usize>) -> &[u8] {
         let rows = &self.sizes[size_of_text(bytes)];
@@ -72,12 +72,12 @@ impl Texts {
         self.sizes[size_of_text(bytes)].last()
     }
 
-    /// Takes out the text of this length at a place.
+    /// Removes the text of this length from a row.
     pub(super) fn remove(&mut self, place: RowId, bytes: usize) -> Option<MovedRow> {
         self.sizes[size_of_text(bytes)].remove(place)
     }
 
-    /// Overwrites the end of a text, behind its first `kept` bytes, if the new one fits into its row.
+    /// Overwrites the end of a text, after its first `kept` bytes, if the new one fits into its row.
     pub(super) fn overwrite(
         &mut self,
         place: RowId,
@@ -136,7 +136,7 @@ impl Rows {
         RowId(NonZeroU32::new(self.len).expect("there is a row"))
     }
 
-    /// Adds a row and gives all that is behind its beginning.
+    /// Adds a row. Returns everything from its beginning on.
     fn push(&mut self, needed: usize) -> &mut [u8] {
         self.len = self.len.checked_add(1).expect("fewer than 2^32 znodes");
         let (chunk, start) = self.position(self.last());
@@ -147,7 +147,7 @@ impl Rows {
         &mut self.chunks[chunk][start..]
     }
 
-    /// Takes a row out and puts the last one in its place.
+    /// Removes a row and moves the last one there.
     fn remove(&mut self, place: RowId) -> Option<MovedRow> {
         let last = self.last();
         let ((to, to_start), (from, from_start)) = (self.position(place), self.position(last));
@@ -160,7 +160,7 @@ impl Rows {
                 Ok([to, from]) => to[to_start..][..row.len()].copy_from_slice(&from[row]),
                 Err(_) => self.chunks[to].copy_within(row, to_start),
             }
-            // A chunk that this leaves empty stays, for whoever comes and goes at its edge.
+            // A chunk that becomes empty stays, so that a size that grows and shrinks by one row does not reallocate.
             self.chunks.truncate(from + 1);
         }
         (place != last).then(|| MovedRow { owner: self.owner(to, to_start), to: place })
@@ -172,7 +172,7 @@ impl Rows {
     }
 }
 
-/// In which rows a text of this length belongs.
+/// The size of the rows for texts of this length.
 #[inline]
 fn size_of_text(bytes: usize) -> usize {
     let needed = bytes + OWNER;
@@ -188,7 +188,7 @@ fn size_of_text(bytes: usize) -> usize {
     FINE_SIZES + doubling as usize * STEPS_PER_DOUBLING + steps - 1
 }
 
-/// Bytes of a row of this size; 0 where they differ.
+/// Bytes of a row of this size; 0 if each row has its own length.
 fn row_bytes(size: usize) -> usize {
     if size < FINE_SIZES {
         return (size + 1) * FINE_STEP;
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_free_row_takes_in_the_last_one() {
+    fn the_last_row_moves_to_a_free_one() {
         let mut texts = Texts::new();
         let name = |number: u32| format!("a name of some length, {number:08}").into_bytes();
         let places: Vec<_> =
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn very_long_texts_have_rows_of_their_own() {
+    fn very_long_texts_have_separate_chunks() {
         let mut texts = Texts::new();
         let long = |byte, bytes| vec![byte; bytes];
         let (a, b) = (long(1, 10_000), long(2, 1_000_000));

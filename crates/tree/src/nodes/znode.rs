@@ -1,8 +1,8 @@
-//! One znode, in as few bytes as it can do with: a server may hold millions.
+//! One znode, in as few bytes as possible: a server may hold millions.
 //!
-//! Its name and data are among the [`Texts`], and what an ordinary leaf never has (children, an owner,
-//! a changed ACL, large data) stands apart, in [`Extra`]. At the door a znode is a [`Znode`], its stat a
-//! [`StatPersisted`] and its data a slice; nobody else knows where the parts are kept.
+//! Its name and data are in [`Texts`], and what an ordinary leaf never has (children, an owner,
+//! a changed ACL, large data) is separate, in [`Extra`]. The interface is a [`Znode`], its stat a
+//! [`StatPersisted`] and its data a slice; no other module knows where the parts are stored.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::NodeId;
 use super::texts::{RowId, Texts};
 use crate::acls::AclSlot;
 
-/// Data of this size or more is shared with the txn that brought it: to copy it would cost more time
-/// than it saves bytes, and whoever looks at the tree can take it along for nothing.
+/// Data of this size or more is shared with the txn that set it: a copy would cost more time
+/// than it saves bytes, and readers can keep a reference at no cost.
 const SHARED_BYTES_MIN: usize = 4096;
 
-/// A znode to look at.
+/// A reference to a znode.
 #[derive(Clone, Copy, Debug)]
 pub struct Znode<'a> {
     pub(super) slot: &'a Slot,
@@ -32,14 +32,14 @@ impl<'a> Znode<'a> {
         str::from_utf8(self.name_bytes()).expect("a name was text when it came in")
     }
 
-    /// The bytes of its name, for those to whom it need not be known to be text.
+    /// The bytes of its name, without a UTF-8 check.
     #[must_use]
     #[inline]
     pub fn name_bytes(self) -> &'a [u8] {
         self.text(0..self.slot.name.bytes())
     }
 
-    /// How long its name is. Costs less than a look at the name, which is stored elsewhere.
+    /// The length of its name. Cheaper than reading the name, which is stored elsewhere.
     #[must_use]
     pub fn name_len(self) -> usize {
         self.slot.name_bytes()
@@ -69,13 +69,13 @@ impl<'a> Znode<'a> {
         self.slot.shared_data().map_or(self.slot.data_bytes as usize, |shared| shared.len())
     }
 
-    /// Its data, to be taken along. Only a small one is copied.
+    /// Its data as an owned value. Only small data is copied.
     #[must_use]
     pub fn to_data(self) -> Data {
         self.slot.shared_data().cloned().or_else(|| self.data().map(Arc::from))
     }
 
-    /// Its stat, without what can be counted.
+    /// Its stat, without the fields that are counted.
     #[must_use]
     #[inline]
     pub fn stat(self) -> StatPersisted {
@@ -100,10 +100,10 @@ impl<'a> Znode<'a> {
     }
 }
 
-/// Data on its way into the tree.
+/// New data for a znode.
 #[derive(Clone, Copy, Debug)]
 pub enum NewData<'a> {
-    /// There is none.
+    /// No data.
     None,
     /// Bytes that are copied.
     Bytes(&'a [u8]),
@@ -142,13 +142,13 @@ impl<'a> NewData<'a> {
         }
     }
 
-    /// What stands behind the name: all or nothing.
+    /// The data that is stored after the name: all of it or none.
     pub(super) fn unshared(self) -> &'a [u8] {
         self.bytes().filter(|bytes| bytes.len() < SHARED_BYTES_MIN).unwrap_or_default()
     }
 }
 
-/// What a new znode starts with.
+/// The initial values of a znode.
 #[derive(Clone, Copy, Debug)]
 pub struct NewZnode<'a> {
     /// Its data.
@@ -161,10 +161,10 @@ pub struct NewZnode<'a> {
     pub digest: u32,
 }
 
-/// A znode as the arena keeps it.
+/// A znode as stored in the arena.
 #[derive(Debug)]
 pub(super) struct Slot {
-    /// Where its text is: the name, and behind it the data, if it has any that is not shared.
+    /// The row of its text: the name, followed by the data, if it has any that is not shared.
     pub place: RowId,
     name: NameLen,
     data_bytes: u32,
@@ -183,7 +183,7 @@ pub(super) struct Slot {
 // Every field counts a million times. A free slot costs no more, because a place is never 0.
 const _: () = assert!(size_of::<Option<Slot>>() == 72, "a slot of the arena has grown");
 
-/// What most leaves do not have. Without it a znode has no children and no shared data, its pzxid is
+/// The fields that most leaves do not have. Without it a znode has no children and no shared data, its pzxid is
 /// its czxid, and all other numbers of this kind are 0.
 #[derive(Debug, Default)]
 struct Extra {
@@ -195,7 +195,7 @@ struct Extra {
     aversion: i32,
 }
 
-/// Bytes of the name, and in the highest bit whether there is data: none is not the same as empty.
+/// Bytes of the name, and in the highest bit whether there is data: no data differs from empty data.
 #[derive(Clone, Copy, Debug)]
 struct NameLen(u32);
 
@@ -221,7 +221,7 @@ impl NameLen {
 }
 
 impl Slot {
-    /// A znode whose text is at this place, behind all its brothers and sisters.
+    /// Creates a znode with its text in this row, as the last child of its parent.
     pub(super) fn new(place: RowId, name: &str, parent: (NodeId, u32), new: &NewZnode<'_>) -> Self {
         let stat = &new.stat;
         let mut slot = Slot {
@@ -255,7 +255,7 @@ impl Slot {
         self.name.bytes()
     }
 
-    /// Other data, the unshared part of which stands in the text at this place now.
+    /// Replaces the data; its unshared part is in the text of this row now.
     pub(super) fn set_data(&mut self, data: NewData<'_>, place: RowId) {
         self.place = place;
         self.data_bytes = data.unshared().len() as u32;
@@ -266,7 +266,7 @@ impl Slot {
         }
     }
 
-    /// Its stat, without what can be counted.
+    /// Its stat, without the fields that are counted.
     #[inline]
     pub(super) fn stat(&self) -> StatPersisted {
         let plain = StatPersisted {
@@ -311,11 +311,11 @@ impl Slot {
         self.extra_mut().children.push(child);
     }
 
-    /// Takes the child at this place out of the list. Says which one is there now, if any.
+    /// Removes the child at this index. Returns the child that is there now, if any.
     pub(super) fn remove_child(&mut self, slot: u32) -> Option<NodeId> {
         let children = &mut self.extra_mut().children;
         children.swap_remove(slot as usize);
-        // A list that was long once gives its room back. Halves, so that it is seldom moved.
+        // A list that was long frees its space. It is halved, so that it is seldom moved.
         if children.len() <= children.capacity() / 4 {
             children.shrink_to(children.len() * 2);
         }

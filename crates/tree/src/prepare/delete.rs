@@ -1,4 +1,4 @@
-//! delete, and the sweep's deleteContainer.
+//! delete, and the deleteContainer of a sweep.
 
 use herdsman_proto::{ErrorCode, Perms, Txn, TxnHeader, path};
 
@@ -8,7 +8,7 @@ use crate::sweep::SweepTime;
 use crate::tree::Tree;
 
 impl Overlay {
-    /// The sweep found an idle container or TTL znode; it may have come to life since.
+    /// Prepares the deletion of an idle container or TTL znode that a sweep found; it may have been used since.
     pub fn prepare_sweep(
         &mut self,
         tree: &Tree,

@@ -1,5 +1,5 @@
 //! multi: all or none, under one zxid. A failed multi is still a multi txn, in which the failed
-//! operation and those behind it are errors; those before it stay as they were prepared and are
+//! operation and those after it are errors; those before it stay as they were prepared and are
 //! ignored when it is applied.
 
 use herdsman_proto::{ErrorCode, Txn, WriteRequest};
@@ -22,7 +22,7 @@ impl Prepare<'_> {
                     Txn::error(code)
                 })
             };
-            // What is too long for the log in the end must not take memory until then.
+            // A multi that will be too long for the log must not take memory until then.
             bytes += txn.encoded_len();
             if bytes > self.tree.options.txn_bytes_max {
                 self.overlay.roll_back(&savepoint);

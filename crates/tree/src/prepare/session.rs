@@ -13,7 +13,7 @@ use crate::tree::Tree;
 const ENVELOPE_BYTES: usize = 64;
 
 impl Overlay {
-    /// A new session.
+    /// Prepares a new session.
     pub fn prepare_create_session(
         &mut self,
         tree: &Tree,
@@ -23,7 +23,7 @@ impl Overlay {
         Entry { header, txn: Txn::CreateSession { timeout_ms }, digest: self.txn_digest(tree) }
     }
 
-    /// The end of a session: its ephemerals, in the tree and in flight, are part of the txn.
+    /// Prepares the end of a session: its ephemerals, in the tree and in flight, are part of the txn.
     pub fn prepare_close_session(&mut self, tree: &Tree, header: TxnHeader) -> Prepared {
         let ephemerals = self.ephemerals(tree, header.session);
         for path in &ephemerals {
@@ -39,9 +39,9 @@ impl Overlay {
         self.settle_close(tree, header, &ephemerals)
     }
 
-    /// A list that no reader of the log would accept is left out: whoever applies the txn then
-    /// deletes what the session owns there, as servers before 3.6 did. Without a list there is no
-    /// digest either, because its bytes could be taken for one.
+    /// A list that is too long for readers of the log is left out: a server that applies the txn then
+    /// deletes what the session owns there, like servers before 3.6. Without a list there is no
+    /// digest either, because its bytes could be read as a list.
     fn settle_close(&self, tree: &Tree, header: TxnHeader, paths: &[Arc<str>]) -> Prepared {
         let bytes: usize = paths.iter().map(|path| path.len() + 4).sum();
         let fits = bytes + ENVELOPE_BYTES <= tree.options.txn_bytes_max;

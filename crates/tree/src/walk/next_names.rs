@@ -1,9 +1,9 @@
 //! The next children of a znode by name, as many as fit into a bound, found in steps.
 //!
-//! The tree keeps children in no order, so all of them are looked at, and the first names behind a given one are kept.
-//! The list is looked through from its end, because it changes between two steps: a new child goes to the end, and the
-//! last one takes the place of one that is deleted. So what was not looked at stays where it will be looked at. What
-//! was may come again; it is kept once.
+//! The tree keeps children in no order, so all of them are scanned, and the first names after a given one are kept.
+//! The list is scanned from its end, because it changes between two steps: a new child is added at the end, and the
+//! last one replaces a deleted one. So a child that was not scanned stays where it will be scanned. A child that
+//! was scanned may be scanned again; it is kept once.
 
 use super::noted;
 use crate::nodes::{NodeId, Znode};
@@ -11,19 +11,19 @@ use crate::visible::VisibleTree;
 use crate::walk::StepLimit;
 use herdsman_proto::Zxid;
 
-/// What a name takes besides its bytes: its place in the list, and what an allocation costs.
+/// The memory of a name besides its bytes: its entry in the list, and the overhead of an allocation.
 const NAME_EXTRA_BYTES: usize = 48;
 
-/// A look through the children of one znode.
+/// A scan of the children of one znode.
 #[derive(Debug)]
 pub(super) struct NextNames {
-    /// Children below this index were not looked at.
+    /// Children below this index were not scanned.
     unseen: usize,
     found: Vec<(Box<str>, NodeId)>,
-    /// What these take.
+    /// The memory of these names.
     bytes: usize,
     bytes_max: usize,
-    /// The first name that was too much; none from here on is kept.
+    /// The first name that did not fit; no name from here on is kept.
     end: Option<Box<str>>,
 }
 
@@ -33,11 +33,11 @@ impl NextNames {
         NextNames { unseen: usize::MAX, found: Vec::new(), bytes: 0, bytes_max, end: None }
     }
 
-    /// Looks at some children that were there at `age`: at least one, and no more than the budget, which is charged
+    /// Scans some children that existed at `age`: at least one, and no more than the budget, which is charged
     /// for them.
-    pub(super) fn look(
+    pub(super) fn scan(
         &mut self,
-        sight: VisibleTree<'_>,
+        visible: VisibleTree<'_>,
         parent: Option<Znode<'_>>,
         age: Zxid,
         after: Option<&str>,
@@ -48,7 +48,7 @@ impl NextNames {
         while self.unseen > 0 && !self.is_full() {
             self.unseen -= 1;
             let id = children[self.unseen];
-            if let Some(node) = noted(sight, id, age) {
+            if let Some(node) = noted(visible, id, age) {
                 self.consider(node.name(), id, after);
                 budget.bytes = budget.bytes.saturating_sub(node.name_len());
             }
@@ -71,12 +71,12 @@ impl NextNames {
         self.bytes > self.bytes_max && self.found.len() > 1
     }
 
-    /// Whether all children were looked at.
+    /// Whether all children were scanned.
     pub(super) fn is_done(&self) -> bool {
         self.unseen == 0
     }
 
-    /// Makes room for more. Takes a while if there is none: to be called without a guard of the tree.
+    /// Makes room for more names. Takes a while if there is none: to be called without a guard of the tree.
     pub(super) fn settle(&mut self) {
         if self.is_done() || !self.is_full() {
             return;
@@ -95,7 +95,7 @@ impl NextNames {
         self.bytes = bytes;
     }
 
-    /// The names in order, as ids, the first one last; and whether there are no others behind them.
+    /// The names in order, as ids, the first one last; and whether they are the last ones.
     pub(super) fn into_ids(mut self) -> (Vec<NodeId>, bool) {
         self.sort();
         (self.found.iter().rev().map(|&(_, id)| id).collect(), self.end.is_none())

@@ -8,13 +8,13 @@ fn znodes(znodes: usize) -> StepLimit {
     StepLimit { znodes, bytes: usize::MAX }
 }
 
-fn walk_paths(walk: &mut TreeWalk, sight: VisibleTree<'_>, step: usize) -> Vec<String> {
+fn walk_paths(walk: &mut TreeWalk, visible: VisibleTree<'_>, step: usize) -> Vec<String> {
     let mut seen = Vec::new();
     let mut note = |visit: VisitedZnode<'_>| {
         seen.push(format!("{}{}", visit.path, if visit.znode.is_some() { "" } else { "!" }));
         if visit.path == "/zookeeper" { WalkAction::SkipSubtree } else { WalkAction::Descend }
     };
-    while walk.step(sight, znodes(step), &mut note) {}
+    while walk.step(visible, znodes(step), &mut note) {}
     seen
 }
 
@@ -23,15 +23,15 @@ fn a_walk_goes_by_name_and_stops_where_it_may_not_read() {
     let all = Perms::ALL;
     let znodes = [("/b", all), ("/a", all), ("/a/y", Perms::WRITE), ("/a/y/z", all)];
     let tree = tree(&[&znodes[..], &[("/a/x", all), ("/a/x/1", all)]].concat());
-    let sight = tree.visible_to(&[]);
+    let visible = tree.visible_to(&[]);
     for step in [1, 2, 100] {
-        let mut walk = TreeWalk::start(sight, "/").unwrap();
-        let seen = walk_paths(&mut walk, sight, step);
+        let mut walk = TreeWalk::start(visible, "/").unwrap();
+        let seen = walk_paths(&mut walk, visible, step);
         assert_eq!(seen, ["/", "/a", "/a/x", "/a/x/1", "/a/y!", "/b", "/zookeeper"], "{step}");
-        let mut walk = TreeWalk::start(sight, "/a/x").unwrap();
-        assert_eq!(walk_paths(&mut walk, sight, step), ["/a/x", "/a/x/1"]);
+        let mut walk = TreeWalk::start(visible, "/a/x").unwrap();
+        assert_eq!(walk_paths(&mut walk, visible, step), ["/a/x", "/a/x/1"]);
     }
-    assert_eq!(TreeWalk::start(sight, "/none").unwrap_err(), ErrorCode::NoNode);
+    assert_eq!(TreeWalk::start(visible, "/none").unwrap_err(), ErrorCode::NoNode);
 }
 
 #[test]
@@ -62,15 +62,15 @@ fn a_step_ends_after_a_number_of_bytes() {
     for number in 0..50 {
         put(&mut tree, &format!("/{number:05}{long}"), &acl);
     }
-    let sight = tree.visible_to(&[]);
+    let visible = tree.visible_to(&[]);
     let limit = |bytes| StepLimit { znodes: 1000, bytes };
-    let mut listing = ChildListing::start(sight, "/").unwrap();
+    let mut listing = ChildListing::start(visible, "/").unwrap();
     let mut shown = 0;
-    assert!(listing.step(sight, limit(9_500), &mut |_, _| shown += 1));
+    assert!(listing.step(visible, limit(9_500), &mut |_, _| shown += 1));
     assert!((9..=11).contains(&shown), "{shown}");
     let visits = |bytes| {
-        let (mut walk, mut visits) = (TreeWalk::start(sight, "/").unwrap(), 0);
-        walk.step(sight, limit(bytes), &mut |_| {
+        let (mut walk, mut visits) = (TreeWalk::start(visible, "/").unwrap(), 0);
+        walk.step(visible, limit(bytes), &mut |_| {
             visits += 1;
             WalkAction::Descend
         });
@@ -128,14 +128,14 @@ fn an_open_walk_keeps_a_bounded_number_of_bytes() {
             put(&mut tree, &format!("{parent}/{number:05}{long}"), &[Acl::world(Perms::ALL)]);
         }
     }
-    let sight = tree.visible_to(&[]);
-    let mut walk = TreeWalk::start(sight, "/").unwrap();
+    let visible = tree.visible_to(&[]);
+    let mut walk = TreeWalk::start(visible, "/").unwrap();
     let (mut kept, mut seen) = (0, Vec::new());
     let mut note = |visit: VisitedZnode<'_>| {
         seen.push(visit.path.to_owned());
         if visit.path == "/zookeeper" { WalkAction::SkipSubtree } else { WalkAction::Descend }
     };
-    while walk.step(sight, znodes(64), &mut note) {
+    while walk.step(visible, znodes(64), &mut note) {
         walk.settle();
         kept = kept.max(kept_bytes(&walk));
     }
@@ -151,15 +151,17 @@ fn long_lists_are_sorted_between_steps() {
     for number in (0..count).rev() {
         put(&mut tree, &format!("/{number:05}"), &[Acl::world(Perms::ALL)]);
     }
-    let sight = tree.visible_to(&[]);
-    let mut walk = TreeWalk::start(sight, "/").unwrap();
-    let seen = walk_paths(&mut walk, sight, 100);
+    let visible = tree.visible_to(&[]);
+    let mut walk = TreeWalk::start(visible, "/").unwrap();
+    let seen = walk_paths(&mut walk, visible, 100);
     assert!(seen.is_sorted());
     assert_eq!(seen.len(), count + 2);
-    let mut listing = ChildListing::start(sight, "/").unwrap();
+    let mut listing = ChildListing::start(visible, "/").unwrap();
     assert_eq!(listing.total(), count + 1);
     let mut shown = 0;
-    while listing.step(sight, znodes(100), &mut |_, znode| shown += usize::from(znode.is_some())) {}
+    while listing.step(visible, znodes(100), &mut |_, znode| shown += usize::from(znode.is_some()))
+    {
+    }
     assert_eq!(shown, count + 1);
 }
 
@@ -183,14 +185,14 @@ fn branching_tree() -> crate::Tree {
 #[test]
 fn lists_that_are_dropped_are_looked_up_again_where_the_walk_left_them() {
     let tree = branching_tree();
-    let sight = tree.visible_to(&[]);
+    let visible = tree.visible_to(&[]);
     for top in ["/", "/3", "/3/3"] {
-        let expected = walk_paths(&mut TreeWalk::start(sight, top).unwrap(), sight, 9);
+        let expected = walk_paths(&mut TreeWalk::start(visible, top).unwrap(), visible, 9);
         for bytes_max in [0, 150, 300, 600, 1200] {
             for step in [1, 3, 100] {
-                let mut walk = TreeWalk { bytes_max, ..TreeWalk::start(sight, top).unwrap() };
+                let mut walk = TreeWalk { bytes_max, ..TreeWalk::start(visible, top).unwrap() };
                 assert_eq!(
-                    walk_paths(&mut walk, sight, step),
+                    walk_paths(&mut walk, visible, step),
                     expected,
                     "{top} {bytes_max} {step}"
                 );

@@ -153,7 +153,7 @@ impl Drop for Listening<'_> {
     fn drop(&mut self) {
         // Another tree has a listener of its own, or none.
         if let Ok(tree) = self.tree() {
-            tree.ignore_changes();
+            tree.stop_listening_to_changes();
         }
     }
 }
