@@ -8,46 +8,46 @@ use crate::protection::ProtectionArguments;
 
 const EXAMPLES: &str = "\
 Examples:
-  herdsman shell                                     at a terminal: a prompt; try `help`
-  herdsman shell ls -s /app                          one command, then the end
+  herdsman shell                                     at a terminal: opens a prompt; try `help`
+  herdsman shell ls -s /app                          runs one command and exits
   herdsman shell --servers zk1:2181,zk2:2181/app ls /
-                                                     other servers; /app is taken for the root
-  herdsman shell --json get /app | jq -r .data       for scripts
-  herdsman shell < commands.txt                      line by line; stops at the first error
+                                                     other servers; paths are relative to /app
+  herdsman shell --json get /app | jq -r .data       output for scripts
+  herdsman shell < commands.txt                      runs the lines; stops at the first error
   herdsman shell --servers zk1:2281 --tls-trust-store ca.pem --tls-key-store me.pem ls /
 
-zkCli's own spellings (-server, -timeout, -r, -waitforconnection, -client-configuration) are understood as well.
+zkCli's own flags (-server, -timeout, -r, -waitforconnection, -client-configuration) are accepted as well.
 Passwords come from files, or from HERDSMAN_AUTH, HERDSMAN_TLS_PASSWORD and HERDSMAN_SASL_PASSWORD.
 
 Exit codes:
-  0    done
-  1    the command failed, or no server could be reached; the text says why
-  2    wrong usage
+  0    success
+  1    the command failed, or no server could be reached; the message says why
+  2    invalid usage
   130  interrupted by Ctrl-C
   141  output closed
-  143  ended by SIGTERM";
+  143  terminated by SIGTERM";
 
-/// Look at and change znodes: every command of zkCli and more, at a prompt or in scripts.
+/// Read and change znodes: every command of zkCli and more, at a prompt or in scripts.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
 pub struct Arguments {
-    /// Print JSON: one value, or one a line, on standard output; errors as objects on standard
+    /// Print JSON: one value, or one per line, on standard output; errors as objects on standard
     /// error.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Colours: by default only on a terminal, and not if NO_COLOR is set.
+    /// When to use colours; by default only on a terminal, and not if NO_COLOR is set.
     #[arg(long, value_enum, default_value_t, value_name = "WHEN")]
     pub(crate) color: ColorChoice,
     /// Do not ask before deleting, copying, moving or overwriting.
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Commands from a pipe: go on after an error. The exit code is that of the first one.
+    /// With commands from a pipe, continue after an error. The exit code is that of the first error.
     #[arg(long)]
     pub(crate) keep_going: bool,
-    /// A command and its arguments. Without one they are read from standard input.
+    /// A command and its arguments. Without it, commands are read from standard input.
     #[arg(value_name = "COMMAND", trailing_var_arg = true)]
     pub(crate) command: Vec<String>,
-    // Last, because its heading stands over all that follows.
+    // Last, because its heading applies to all flags that follow.
     #[command(flatten)]
     pub(crate) connection: ConnectionArguments,
 }
@@ -65,13 +65,13 @@ pub(crate) struct ConnectionArguments {
         value_name = "SERVERS"
     )]
     pub(crate) servers: String,
-    /// After this time without contact the servers end the session, and with it what it holds.
+    /// The servers expire the session, and delete its ephemerals, after this time without contact.
     #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) session_timeout: Duration,
     /// Give up if no server answers in this time.
     #[arg(long, default_value = "10", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) connect_timeout: Duration,
-    /// Make do with a server that is cut off from its quorum and answers reads only.
+    /// Accept a server that is cut off from its quorum and serves only reads.
     #[arg(long, short)]
     pub(crate) read_only: bool,
     #[command(flatten)]
@@ -95,5 +95,5 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 =
         text.parse().map_err(|_| "a number of seconds, for example 2.5".to_owned())?;
     Duration::try_from_secs_f64(number)
-        .map_err(|_| "a time that is not negative, and not that long".to_owned())
+        .map_err(|_| "a number of seconds that is not negative and not too large".to_owned())
 }

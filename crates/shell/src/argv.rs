@@ -1,7 +1,7 @@
-//! zkCli's own flags, which have one dash and many letters, in the form that clap reads.
+//! Converts zkCli's own flags, which have one dash and a long name, to the form that clap reads.
 //!
 //! In: the arguments of the process. Out: the same with `-server X` as `--servers X` and so on.
-//! Only what stands before the shell's command is touched, for behind it flags belong to the command.
+//! Only flags before the shell's command are changed: those after it belong to the command.
 
 use std::ffi::OsString;
 
@@ -53,7 +53,7 @@ fn push_with_value(arguments: &mut Vec<OsString>, flag: &str, value: Option<OsSt
     arguments.extend(value);
 }
 
-/// Our flags whose value is the next argument, so that it is not taken for the command.
+/// Whether a flag of ours takes the next argument as its value, so that it is not taken for the command.
 fn takes_value(flag: &str) -> bool {
     matches!(
         flag,
@@ -74,7 +74,7 @@ fn takes_value(flag: &str) -> bool {
     )
 }
 
-/// Milliseconds as seconds; what is no number stays, and clap complains about it.
+/// Converts milliseconds to seconds. Leaves anything that is not a number for clap to reject.
 fn seconds_of(ms: &OsString) -> OsString {
     match ms.to_str().and_then(|ms| ms.parse::<u32>().ok()) {
         Some(ms) => format!("{}.{:03}", ms / 1000, ms % 1000).into(),
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn the_flags_of_zkcli_are_understood() {
+    fn the_flags_of_zkcli_are_accepted() {
         check("herdsman shell -server a:1 ls /", "herdsman shell --servers a:1 ls /");
         check("herdsman shell -timeout 2500 ls /", "herdsman shell --session-timeout 2.500 ls /");
         check("herdsman shell -timeout x", "herdsman shell --session-timeout x");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn flags_of_commands_and_of_other_subcommands_stay() {
+    fn flags_of_commands_and_of_other_subcommands_are_not_changed() {
         check("herdsman recipe -server a", "herdsman recipe -server a");
         check("herdsman shell set -server a", "herdsman shell set -server a");
         check("herdsman shell -s a:1 get -server", "herdsman shell -s a:1 get -server");

@@ -1,4 +1,4 @@
-//! Questions to the person at the terminal.
+//! Questions to the user at the terminal.
 
 use std::io::{self, BufRead, Write};
 
@@ -7,9 +7,9 @@ use futures_util::future::BoxFuture;
 
 use crate::failure::Failure;
 
-/// Somebody who can be asked.
+/// Asks the user questions.
 pub(crate) trait Ask: Send {
-    /// The answer to a question, without its line end. An empty one if there is none.
+    /// Asks a question. Returns the answer without its line end, empty if there is none.
     fn ask(&mut self, question: String) -> BoxFuture<'_, Result<String, Failure>>;
 }
 
@@ -17,7 +17,7 @@ pub(crate) trait Ask: Send {
 pub(crate) struct AskOnTerminal;
 
 impl Ask for AskOnTerminal {
-    /// On another thread: while somebody thinks, the session must be kept alive.
+    /// Waits on another thread, because the session must be kept alive meanwhile.
     fn ask(&mut self, question: String) -> BoxFuture<'_, Result<String, Failure>> {
         async move {
             let asked = tokio::task::spawn_blocking(move || ask_and_wait(&question)).await;

@@ -1,10 +1,10 @@
-//! Every command of the shell, described once.
+//! All commands of the shell, described once.
 //!
 //! In: the words of a line. Out: a [`Command`] that is ready to run, or one line that says what is
-//! wrong with it. The description is clap's; `help`, hints, completion and the documents are made from
-//! [`command`] too, so that they cannot disagree.
+//! wrong with it. The description is clap's; `help`, hints, completion and the docs are also made
+//! from [`command`], so that they cannot disagree.
 //!
-//! To add a command: a file with its arguments, which implement [`Run`], and one line in the table
+//! To add a command: add a file with its arguments, which implement [`Run`], and a line in the table
 //! below.
 
 use std::sync::OnceLock;
@@ -45,11 +45,11 @@ mod subtree_watch;
 mod sync;
 mod watch;
 
-pub(crate) use session::say_goodbye;
+pub(crate) use session::close_session;
 
 /// A command with its arguments.
 pub(crate) trait Run {
-    /// Does what the command says.
+    /// Runs the command.
     async fn run(self, shell: &mut Shell) -> Result<(), Failure>;
 }
 
@@ -62,7 +62,7 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// Does what the command says.
+            /// Runs the command.
             pub(crate) async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
                 match self {
                     $(Command::$variant(arguments) => Box::pin(arguments.run(shell)).await,)*
@@ -119,7 +119,7 @@ commands! {
     Rmr(deleteall::Rmr) = "rmr",
 }
 
-/// A line.
+/// A line of input.
 #[derive(Debug, Parser)]
 #[command(
     name = "herdsman shell",
@@ -132,7 +132,7 @@ struct Line {
     command: Command,
 }
 
-/// Of a word that is longer nobody wonders which command it was meant to be.
+/// The longest word that is compared with the names of commands.
 const NAME_BYTES_MAX: usize = 64;
 
 /// All commands of the shell, for documents and completions.
@@ -151,7 +151,7 @@ pub(crate) fn description() -> &'static clap::Command {
     })
 }
 
-/// What a line means.
+/// A parsed line.
 #[derive(Debug)]
 pub(crate) enum Parsed {
     Command(Box<Command>),
@@ -160,7 +160,7 @@ pub(crate) enum Parsed {
 }
 
 impl Parsed {
-    /// Whether it can do nothing without a connection.
+    /// Whether it needs a connection.
     pub(crate) fn needs_server(&self) -> bool {
         match self {
             Parsed::Help(_) => false,
@@ -171,7 +171,7 @@ impl Parsed {
     }
 }
 
-/// Reads the words of a line. There is at least one.
+/// Parses the words of a line, of which there is at least one.
 pub(crate) fn parse(words: &[String]) -> Result<Parsed, Failure> {
     let Some((name, arguments)) = words.split_first() else {
         return Err(Failure::usage("no command; try `help`"));
@@ -180,7 +180,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Parsed, Failure> {
     if known.is_none() && name.len() > NAME_BYTES_MAX {
         let letters = name.chars().count();
         return Err(Failure::usage(format!(
-            "no command has a name of {letters} letters; `help` lists them"
+            "no command has a name of {letters} letters; `help` lists the commands"
         )));
     }
     let name = known.map_or(name.as_str(), clap::Command::get_name);
@@ -194,7 +194,7 @@ pub(crate) fn parse(words: &[String]) -> Result<Parsed, Failure> {
     }
 }
 
-/// zkCli writes long flags with one dash: `-members`, `-add`.
+/// Adds the second dash to long flags: zkCli writes them with one, as in `-members` and `-add`.
 fn with_two_dashes(command: Option<&clap::Command>, word: &str) -> String {
     let is_long = |flag: &str| {
         flag.len() > 1
@@ -208,19 +208,19 @@ fn with_two_dashes(command: Option<&clap::Command>, word: &str) -> String {
     }
 }
 
-/// clap takes several lines to say what is wrong.
+/// Shortens clap's error, which has several lines, to one line.
 fn in_one_line(error: &clap::Error, command: Option<&clap::Command>, name: &str) -> String {
     let Some(command) = command else {
         return match nearest::command_like(name) {
             Some(nearest) => format!("unknown command {name:?}; did you mean `{nearest}`?"),
-            None => format!("unknown command {name:?}; `help` lists them"),
+            None => format!("unknown command {name:?}; `help` lists the commands"),
         };
     };
     let text = error.render().to_string();
     let first = text.lines().take_while(|line| !line.trim().is_empty());
-    let said = first.map(str::trim).collect::<Vec<_>>().join(" ");
-    let said = said.strip_prefix("error: ").unwrap_or(&said);
-    format!("{name}: {said}; usage: {}", usage::of(command))
+    let message = first.map(str::trim).collect::<Vec<_>>().join(" ");
+    let message = message.strip_prefix("error: ").unwrap_or(&message);
+    format!("{name}: {message}; usage: {}", usage::of(command))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The shell's connection: to which servers, as whom, and how things stand.
+//! The shell's connection: its servers, its credentials and its state.
 
 use herdsman_client::{
     Client, ConnectString, ConnectionEvent, ConnectionEvents, ConnectionState, Error, ErrorKind,
@@ -9,7 +9,7 @@ use crate::arguments::ConnectionArguments;
 use crate::failure::Failure;
 use crate::reachability::connect_with_note;
 
-/// A session with the servers, the present one and those that follow when it expires.
+/// A client of the servers: it opens a new session when the present one expires.
 pub(crate) struct Connection {
     servers: ConnectString,
     root: Client,
@@ -18,7 +18,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Waits for a server. If none can be reached at first, `note` gets a line that says so.
+    /// Waits for a server. If none can be reached at first, calls `note` with a line that says so.
     pub(crate) async fn open(
         arguments: &ConnectionArguments,
         note: impl FnOnce(String),
@@ -29,15 +29,15 @@ impl Connection {
         Connection::of(servers, root.map_err(as_usage)?)
     }
 
-    /// Goes on looking for a server while the shell does something else.
+    /// Keeps trying to connect in the background.
     pub(crate) fn open_later(arguments: &ConnectionArguments) -> Result<Self, Failure> {
         let servers = parse(&arguments.servers)?;
         let root = options(arguments)?.start(&without_chroot(&servers)?).map_err(as_usage)?;
         Connection::of(servers, root)
     }
 
-    /// The session sees the whole tree and the commands' client only what is below the chroot:
-    /// quotas and the ensemble's configuration lie outside of it.
+    /// The session uses the whole tree, and the commands' client only what is below the chroot:
+    /// quotas and the ensemble's configuration are outside of it.
     fn of(servers: ConnectString, root: Client) -> Result<Self, Failure> {
         let client = match servers.chroot() {
             "" => root.clone(),
@@ -47,12 +47,12 @@ impl Connection {
         Ok(Connection { servers, root, client, events })
     }
 
-    /// What commands use: its root is the chroot.
+    /// The client for commands: its root is the chroot.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 
-    /// The whole tree.
+    /// The client for the whole tree.
     pub(crate) fn root(&self) -> &Client {
         &self.root
     }
@@ -61,7 +61,7 @@ impl Connection {
         &self.servers
     }
 
-    /// zkCli's name for how things stand.
+    /// zkCli's name for the state of the connection.
     pub(crate) fn state_name(&self) -> &'static str {
         match self.root.state() {
             ConnectionState::Connected => "CONNECTED",
@@ -72,7 +72,7 @@ impl Connection {
         }
     }
 
-    /// The next change of the connection that a user wants to hear of. Cancel-safe.
+    /// Waits for the next change of the connection. Cancel-safe.
     pub(crate) async fn next_change(&mut self) -> Option<Change> {
         self.events.next().await.map(Change)
     }
@@ -98,22 +98,26 @@ impl Change {
         }
     }
 
-    /// What it means, for people.
+    /// A description for users.
     pub(crate) fn text(self) -> String {
         match self.0 {
             ConnectionEvent::Connected { session } => format!("connected, session {session}"),
-            ConnectionEvent::Suspended => "the connection is gone; trying again".to_owned(),
+            ConnectionEvent::Suspended => "connection lost; reconnecting".to_owned(),
             ConnectionEvent::Reconnected { session } => {
-                format!("connected again, still session {session}")
+                format!("reconnected, same session {session}")
             }
-            ConnectionEvent::ReadOnly => "connected to a server that answers reads only".to_owned(),
+            ConnectionEvent::ReadOnly => {
+                "connected to a read-only server (cut off from its quorum)".to_owned()
+            }
             ConnectionEvent::Lost => {
-                "no contact for a whole session timeout; the session may be over".to_owned()
+                "no contact for a whole session timeout; the session may have expired".to_owned()
             }
             ConnectionEvent::Expired => {
-                "the session has expired; its ephemerals and watches are gone".to_owned()
+                "the session expired; its ephemerals and watches are gone".to_owned()
             }
-            ConnectionEvent::AuthFailed => "the credentials were refused".to_owned(),
+            ConnectionEvent::AuthFailed => {
+                "authentication failed: the server rejected the credentials".to_owned()
+            }
             ConnectionEvent::Closed => "closed".to_owned(),
             _ => "the connection has changed".to_owned(),
         }
@@ -132,7 +136,7 @@ fn options(arguments: &ConnectionArguments) -> Result<Options, Failure> {
     arguments.protection.apply(options).map_err(|error| Failure::usage(error.to_string()))
 }
 
-/// Settings that make no sense are the user's mistake, not the server's answer.
+/// Reports invalid settings as a usage error, not as a server's reply.
 fn as_usage(error: Error) -> Failure {
     match error.kind() {
         ErrorKind::InvalidArgument(why) => Failure::usage(why.clone()),

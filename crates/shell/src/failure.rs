@@ -1,4 +1,4 @@
-//! How a command fails: in one line for people, as an object for scripts, and as an exit code.
+//! Failures of commands: as one line for users, as an object for scripts, and as an exit code.
 
 use herdsman_client::{Error, ErrorKind, Outcome};
 use herdsman_proto::ErrorCode;
@@ -6,47 +6,47 @@ use serde_json::{Value, json};
 
 use crate::interrupts::Interrupt;
 
-/// Why a command did not do what it was told to.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command is not understood.
+    /// The command is invalid.
     #[error("{0}")]
     Usage(String),
-    /// The server said no, or could not be reached.
+    /// The server returned an error, or could not be reached.
     #[error("{}", describe(.0))]
     Server(#[from] Error),
-    /// The znode is not there, as a look at it has shown.
+    /// The znode does not exist: the command checked.
     #[error("Node does not exist: {0}")]
     NoNode(String),
-    /// Anything else that is not the user's typing: a file, a quota in the way, a closed shell.
+    /// Anything else that is not a mistake in the command: a file, a conflicting quota, no connection.
     #[error("{0}")]
     Failed(String),
     /// Ctrl-C or SIGTERM.
     #[error("interrupted")]
     Interrupted(Interrupt),
-    /// Nobody reads the output any more.
+    /// The reader of the output has closed it.
     #[error("the output is closed")]
     ReaderGone,
-    /// The command answers with an exit code, and has said the rest: `diff` found differences.
+    /// Only the exit code is left to report: `diff` has printed the differences it found.
     #[error("exit code {0}")]
     Answer(u8),
 }
 
 impl Failure {
-    /// A failure that this text describes.
+    /// A failure with this message.
     pub(crate) fn failed(text: impl Into<String>) -> Self {
         Failure::Failed(text.into())
     }
 
-    /// A mistake in the command that this text describes.
+    /// A usage error with this message.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Failure::Usage(text.into())
     }
 
-    /// The exit code of the process if nothing follows.
+    /// The exit code of the process if this failure ends it.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            // Found wrong before anything was sent.
+            // Rejected before anything was sent.
             Failure::Server(error) if matches!(error.kind(), ErrorKind::InvalidPath(_)) => 2,
             Failure::Server(_) | Failure::NoNode(_) | Failure::Failed(_) => 1,
             Failure::Usage(_) => 2,
@@ -72,7 +72,7 @@ impl Failure {
     }
 }
 
-/// The error's name as Apache's documentation has it, without its data.
+/// The error's name in Apache's documentation, without its data.
 fn name_of(kind: &ErrorKind) -> String {
     match kind {
         ErrorKind::Reconfig(code) => format!("{code:?}"),
@@ -85,7 +85,7 @@ fn name_of(kind: &ErrorKind) -> String {
     }
 }
 
-/// zkCli's words where it has some of its own, for scripts look for them.
+/// The message of an error. Uses zkCli's words where it has its own, because scripts look for them.
 pub(crate) fn describe(error: &Error) -> String {
     let path = error.path().unwrap_or("the request");
     let text = match error.kind() {

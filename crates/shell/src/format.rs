@@ -1,4 +1,4 @@
-//! How values look: stats, data, ACLs and lists, as zkCli prints them and as JSON.
+//! Formats stats, data, ACLs and lists, as zkCli prints them and as JSON.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -18,13 +18,12 @@ pub(crate) fn bracketed(items: &[String]) -> String {
     format!("[{}]", items.join(", "))
 }
 
-/// The text without anything that would do something to a terminal: control characters become
-/// escapes.
+/// The text with control characters escaped, so that it cannot affect a terminal.
 pub(crate) fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c.is_control())
 }
 
-/// As [`printable`], but lines and tabs stay.
+/// As [`printable`], but keeps line ends and tabs.
 pub(crate) fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, |c| c.is_control() && !matches!(c, '\n' | '\t'))
 }
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_reaches_the_terminal_that_is_not_text() {
+    fn control_characters_are_escaped() {
         assert_eq!(printable("a\x1b[31mb\n"), "a\\x1b[31mb\\x0a");
         assert_eq!(printable_lines("a\tb\r\nc\u{9b}"), "a\tb\\x0d\nc\\x9b");
         assert!(matches!(printable("zürich"), Cow::Borrowed(_)));

@@ -1,8 +1,9 @@
-//! The prompt: a person at a terminal.
+//! The interactive prompt.
 //!
 //! The line editor blocks, so it has a thread of its own ([`editor`]). While it waits for keys, the
-//! shell's own thread keeps the session alive and prints what happens above the line. While a command
-//! runs nobody edits, and Ctrl-C ends the command instead of the shell.
+//! The line editor blocks, so it has its own thread ([`editor`]). While it waits for keys, the
+//! shell's own thread keeps the session alive and prints events above the line. While a command
+//! runs no line is being edited, and Ctrl-C ends the command instead of the shell.
 
 use crate::connection::Connection;
 use crate::failure::Failure;
@@ -22,13 +23,13 @@ use editor::{LineEditor, Typed};
 use paths::LivePaths;
 use terminal_mode::TerminalMode;
 
-/// Reads and runs commands until the user has had enough.
+/// Reads and runs commands until the user ends the shell.
 pub(crate) async fn prompt(shell: &mut Shell, interrupts: &mut Interrupts) -> Result<u8, Failure> {
     if let Err(failure) = connect(shell, interrupts).await? {
         shell.output.fail(&failure);
-        shell.output.note("trying again in the background; `connect SERVERS` tries others");
+        shell.output.note("retrying in the background; `connect SERVERS` tries other servers");
     }
-    // Whatever ends the shell, the terminal is left as it was.
+    // Restores the terminal however the shell ends.
     let _mode = TerminalMode::save();
     let paths = LivePaths::default();
     let assistant = Assistant::new(paths.clone(), shell.output.style());
@@ -42,7 +43,7 @@ pub(crate) async fn prompt(shell: &mut Shell, interrupts: &mut Interrupts) -> Re
     }
     shell.output.note("`help` lists the commands, Tab completes, Ctrl-D ends the shell.");
     while !shell.is_quitting() {
-        paths.look_through(shell.client().ok().cloned());
+        paths.use_client(shell.client().ok().cloned());
         let typed = tokio::select! {
             typed = editor.read_line(prompt_text(shell)) => typed,
             failure = shell.show_events() => return Err(failure),
@@ -58,8 +59,8 @@ pub(crate) async fn prompt(shell: &mut Shell, interrupts: &mut Interrupts) -> Re
     Ok(0)
 }
 
-/// Connects now, or goes on trying while the user is at the prompt already. The inner error is what
-/// the user should know, the outer one ends the shell.
+/// Connects, or keeps trying in the background while the user is already at the prompt. The inner
+/// error is for the user, the outer one ends the shell.
 async fn connect(
     shell: &mut Shell,
     interrupts: &mut Interrupts,
@@ -74,7 +75,7 @@ async fn connect(
     Ok(Err(failure))
 }
 
-/// What the user typed last goes into the history whether it works or not, for it can be corrected.
+/// Runs a line. It goes into the history even if it fails, so that it can be corrected.
 async fn run_line(
     shell: &mut Shell,
     interrupts: &mut Interrupts,
@@ -96,7 +97,7 @@ async fn run_line(
     shell.show_ready_events()
 }
 
-/// At the prompt Ctrl-C is a key, so that only SIGTERM ends the shell there.
+/// Waits for SIGTERM. At the prompt Ctrl-C is a key, so only SIGTERM ends the shell there.
 async fn terminated(interrupts: &mut Interrupts) -> Interrupt {
     while interrupts.next().await != Interrupt::Terminate {}
     Interrupt::Terminate

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM, listened to from the start so that none is missed.
+//! Ctrl-C and SIGTERM. The handlers are installed at the start, so that no signal is missed.
 
 use std::io;
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// What the user or the system sends to end what is running.
+/// Receives the signals that interrupt a command or end the shell.
 pub(crate) struct Interrupts {
     interrupt: Signal,
     terminate: Signal,
     foreground: Foreground,
 }
 
-/// Whether another program has the terminal. Ctrl-C is for that program then: it reaches the shell as well, and must
-/// not end the command that waits for the program.
+/// Whether another program has the terminal. Ctrl-C is meant for that program then: it reaches the shell as well, and
+/// must not end the command that waits for the program.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Foreground(Arc<AtomicBool>);
 
-/// Another program has the terminal until this is dropped.
+/// While this exists, another program has the terminal.
 pub(crate) struct ForegroundGuard(Foreground);
 
 impl Foreground {
@@ -40,10 +40,10 @@ impl Drop for ForegroundGuard {
     }
 }
 
-/// Which of them came.
+/// Which signal arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Interrupt {
-    /// Ctrl-C: give up the running command.
+    /// Ctrl-C: cancel the running command.
     CtrlC,
     /// SIGTERM: end the shell.
     Terminate,
@@ -58,12 +58,12 @@ impl Interrupts {
         })
     }
 
-    /// Given away while another program runs.
+    /// The flag to set while another program has the terminal.
     pub(crate) fn foreground(&self) -> Foreground {
         self.foreground.clone()
     }
 
-    /// Resolves at the next one. Cancel-safe.
+    /// Waits for the next signal. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Interrupt {
         loop {
             let interrupt = tokio::select! {
@@ -76,7 +76,7 @@ impl Interrupts {
         }
     }
 
-    /// What `work` gives, unless one of them comes first; then `work` is dropped where it is.
+    /// Returns the result of `work`. If a signal arrives first, `work` is dropped where it is.
     pub(crate) async fn or<T>(
         &mut self,
         work: impl Future<Output = Result<T, Failure>>,

@@ -1,14 +1,13 @@
-//! `herdsman shell`: the operator's hands on a tree of znodes, of Herdsman and of Apache ZooKeeper
-//! 3.5 and newer.
+//! `herdsman shell`: a shell for the znodes of Herdsman and of Apache ZooKeeper 3.5 and newer.
 //!
-//! In: a command on the command line, commands line by line from a pipe, or a person at a terminal.
-//! Out: text as `zkCli` prints it, or JSON for scripts, and an exit code: 0 all went well, 1 the
-//! command failed, 2 wrong usage.
+//! In: a command on the command line, commands line by line from a pipe, or a user at a terminal.
+//! Out: text as `zkCli` prints it, or JSON for scripts, and an exit code: 0 success, 1 the command
+//! failed, 2 invalid usage.
 //!
-//! How a line becomes an answer: [`words`] splits it, [`commands`] reads it by the one description
-//! (clap's) from which help, hints and completion are made too, and the command runs on the
+//! How a line is processed: [`words`] splits it, [`commands`] parses it by the one description
+//! (clap's) from which help, hints and completion are also made, and the command runs on the
 //! [`shell::Shell`], which owns the connection, the watches and the output. Nothing here speaks the
-//! protocol; that is `herdsman-client`.
+//! protocol; that is the task of `herdsman-client`.
 //!
 //! Apache: `ZooKeeperMain` and the package `cli`.
 

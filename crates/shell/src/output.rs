@@ -1,7 +1,7 @@
-//! What a command prints: text or JSON on standard output, notes and errors on standard error.
+//! Output of commands: text or JSON on standard output, notes and errors on standard error.
 //!
-//! Events come while nobody has asked for anything, also while somebody is typing. They go through
-//! a door of their own, so that at a prompt the line editor can print them above the line.
+//! Events can arrive at any time, also while the user is typing. They have a separate function, so
+//! that at a prompt the line editor can print them above the line.
 
 use std::fmt::Display;
 use std::io::{self, ErrorKind, Write};
@@ -15,12 +15,12 @@ use tokio::runtime::Handle;
 use crate::failure::Failure;
 use crate::streams::Terminal;
 
-/// How answers look.
+/// The format of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// As zkCli prints them.
+    /// Text, as zkCli prints it.
     Text,
-    /// For scripts.
+    /// JSON, for scripts.
     Json,
 }
 
@@ -34,15 +34,15 @@ pub(crate) enum Style {
 /// The colours in use, each with a meaning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tint {
-    /// Names of znodes that have children, and of fields.
+    /// A name: of a znode that has children, or of a field.
     Name,
-    /// What went well, what was added.
+    /// Something that succeeded or was added.
     Good,
-    /// What wants attention.
+    /// Something that needs attention.
     Warning,
-    /// What failed, what was removed.
+    /// Something that failed or was removed.
     Bad,
-    /// What is less important than the rest.
+    /// Less important text.
     Faint,
 }
 
@@ -59,7 +59,7 @@ impl Tint {
 }
 
 impl Style {
-    /// The text in this colour, or as it is.
+    /// Returns the text in this colour, or unchanged if colours are off.
     pub(crate) fn paint(self, tint: Tint, text: impl Display) -> String {
         match self {
             Style::Plain => text.to_string(),
@@ -68,13 +68,13 @@ impl Style {
     }
 }
 
-/// Work that takes longer than this shows how far it is.
-const WORTH_A_BAR: Duration = Duration::from_millis(400);
+/// Work that takes longer than this shows a progress bar.
+const PROGRESS_DELAY: Duration = Duration::from_millis(400);
 
-/// Prints a text above the line that somebody is typing.
+/// Prints a text above the line that is being typed.
 type PrintAbove = Box<dyn FnMut(String) + Send>;
 
-/// Where a shell prints to.
+/// The output of a shell.
 pub(crate) struct Output {
     out: Box<dyn Write + Send>,
     errors: Box<dyn Write + Send>,
@@ -108,12 +108,12 @@ impl Output {
         Output { style, ..self }
     }
 
-    /// From now on, events are printed by this.
+    /// Prints events with this function from now on.
     pub(crate) fn print_events_with(&mut self, above_prompt: PrintAbove) {
         self.above_prompt = Some(above_prompt);
     }
 
-    /// Somebody is typing while events are printed.
+    /// Whether events are printed above a prompt.
     pub(crate) fn is_at_prompt(&self) -> bool {
         self.above_prompt.is_some()
     }
@@ -122,7 +122,7 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// For text on standard output.
+    /// The style of text on standard output.
     pub(crate) fn style(&self) -> Style {
         self.style
     }
@@ -131,7 +131,7 @@ impl Output {
         self.terminal
     }
 
-    /// The columns of the terminal that is standard output; `None` if it is none.
+    /// The width of the terminal, in columns; `None` if standard output is not a terminal.
     pub(crate) fn width(&self) -> Option<usize> {
         if !self.terminal.output {
             return None;
@@ -157,16 +157,16 @@ impl Output {
         self.say_bytes(&line)
     }
 
-    /// Something worth knowing that is not the answer: on standard error.
+    /// Prints a note that is not part of the result, on standard error.
     pub(crate) fn note(&mut self, line: impl Display) {
         let line = match self.format {
             Format::Text => line.to_string(),
             Format::Json => json!({"note": line.to_string()}).to_string(),
         };
-        self.complain(&line);
+        self.write_error(&line);
     }
 
-    /// A failure, in one line on standard error.
+    /// Prints a failure as one line on standard error.
     pub(crate) fn fail(&mut self, failure: &Failure) {
         if let Failure::Answer(_) = failure {
             return;
@@ -178,10 +178,10 @@ impl Output {
             Format::Text => crate::format::printable(&failure.to_string()).into_owned(),
             Format::Json => failure.to_json().to_string(),
         };
-        self.complain(&line);
+        self.write_error(&line);
     }
 
-    /// An event. At a prompt it is printed above the line that is being typed.
+    /// Prints an event, at a prompt above the line that is being typed.
     pub(crate) fn event(&mut self, text: &str) -> Result<(), Failure> {
         match &mut self.above_prompt {
             Some(print) => {
@@ -193,13 +193,13 @@ impl Output {
         }
     }
 
-    /// A bar for long work: on standard error, only if that is a terminal, and only once the work
-    /// has taken long enough to be worth it. It goes when the work is done or given up.
+    /// A progress bar for long work: on standard error, only if that is a terminal, and only if the
+    /// work takes longer than [`PROGRESS_DELAY`]. It disappears when the work ends.
     pub(crate) fn progress(&self, what: &'static str, total: u64) -> ProgressBar {
         if !self.terminal.errors || self.is_json() {
             return ProgressBar::hidden();
         }
-        // The template is a constant; a wrong one would only cost the looks.
+        // The template is a constant; an invalid one would only affect the appearance.
         let style = ProgressStyle::with_template("{msg} {wide_bar} {human_pos}/{human_len}")
             .unwrap_or_else(|_| ProgressStyle::default_bar());
         let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden())
@@ -211,7 +211,7 @@ impl Output {
         };
         let weak = bar.downgrade();
         runtime.spawn(async move {
-            tokio::time::sleep(WORTH_A_BAR).await;
+            tokio::time::sleep(PROGRESS_DELAY).await;
             if let Some(bar) = weak.upgrade().filter(|bar| !bar.is_finished()) {
                 bar.set_draw_target(ProgressDrawTarget::stderr());
             }
@@ -219,8 +219,8 @@ impl Output {
         bar
     }
 
-    /// Nobody may be listening there, which is no reason to fail.
-    fn complain(&mut self, line: &str) {
+    /// Prints a line on standard error. It may be closed, which is not a reason to fail.
+    fn write_error(&mut self, line: &str) {
         let _ = write_line(&mut self.errors, line.as_bytes());
     }
 }

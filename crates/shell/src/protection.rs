@@ -1,7 +1,7 @@
 //! The flags for TLS and SASL, the same for every tool that opens a session.
 //!
-//! In: names of files and of a user. Out: [`Options`] that speak TLS and log in. Passwords come from files
-//! or from the environment and never from arguments, which everybody on the machine can see in the list
+//! In: names of files and of a user. Out: [`Options`] that use TLS and log in. Passwords come from files
+//! or from the environment and never from arguments, which every user of the machine can see in the list
 //! of processes.
 
 use std::path::PathBuf;
@@ -16,13 +16,13 @@ use herdsman_protection::{
     secret_from_environment, secret_from_file,
 };
 
-/// The password of `--sasl-user`, if no file says it.
+/// The variable with the password of `--sasl-user`, used if no file is given.
 const SASL_PASSWORD: &str = "HERDSMAN_SASL_PASSWORD";
 
-/// How a connection is protected, and who logs in on it.
+/// The flags for TLS and logins of a connection.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ProtectionArguments {
-    /// A file as zkCli takes it: client.secure=true, ssl.keyStore.location=…, ssl.trustStore.location=…,
+    /// A client configuration file as for zkCli: client.secure=true, ssl.keyStore.location=…, ssl.trustStore.location=…
     /// and for logins java.security.auth.login.config=…, server.principal=… and the like.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     client_configuration: Option<PathBuf>,
@@ -33,31 +33,31 @@ pub struct ProtectionArguments {
     /// Log in with SASL (DIGEST-MD5) as this user.
     #[arg(long, global = true, help_heading = HEADING, value_name = "NAME")]
     sasl_user: Option<String>,
-    /// The user's password is in this file; else in the variable HERDSMAN_SASL_PASSWORD.
+    /// Read the user's password from this file; otherwise from the variable HERDSMAN_SASL_PASSWORD.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     sasl_password_file: Option<PathBuf>,
-    /// Log in with SASL as the section `Client` of this JAAS file says, with a password or Kerberos.
+    /// Log in with SASL by the section `Client` of this JAAS file, with a password or Kerberos.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     sasl_jaas_file: Option<PathBuf>,
-    /// Log in with SASL and the Kerberos ticket that `kinit` got.
+    /// Log in with SASL and the Kerberos ticket from `kinit`.
     #[arg(long, global = true, help_heading = HEADING)]
     sasl_kerberos: bool,
 }
 
-/// Why the flags cannot be followed.
+/// Why the flags cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtectionError {
-    /// Two ways to say the same.
-    #[error("--client-configuration and --tls-… flags both say how TLS is spoken: leave one")]
+    /// TLS is configured twice.
+    #[error("--client-configuration and --tls-… flags both configure TLS: use only one of them")]
     Twice,
-    /// Flags for TLS that say too little.
+    /// The flags for TLS are incomplete.
     #[error(transparent)]
     Tls(#[from] TlsFlagsError),
     /// Credentials that cannot be used.
     #[error(transparent)]
     Auth(#[from] AuthError),
-    /// Two logins.
-    #[error("{0} and {1} both say who logs in: leave one")]
+    /// Two logins are configured.
+    #[error("{0} and {1} both configure the login: use only one of them")]
     TwoLogins(&'static str, &'static str),
     /// The JAAS file cannot be used.
     #[error(transparent)]
@@ -68,13 +68,13 @@ pub enum ProtectionError {
     /// A user without a password.
     #[error("--sasl-user needs a password: --sasl-password-file, or the variable {SASL_PASSWORD}")]
     NoPassword,
-    /// The user's password cannot be had.
+    /// The user's password cannot be read.
     #[error(transparent)]
     Password(#[from] PasswordError),
     /// The file of `--client-configuration` cannot be used.
     #[error("{}: {source}", .file.display())]
     Configuration {
-        /// Which.
+        /// Its path.
         file: PathBuf,
         /// What is wrong with it.
         source: ConfigurationError,
@@ -82,10 +82,10 @@ pub enum ProtectionError {
 }
 
 impl ProtectionArguments {
-    /// The same options, protected as the flags say.
+    /// Applies the flags to connection options.
     ///
     /// # Errors
-    /// Flags that do not go together, or a file that cannot be used.
+    /// Fails if flags contradict each other, or if a file cannot be used.
     pub fn apply(&self, mut options: Options) -> Result<Options, ProtectionError> {
         let configuration = self.configuration()?;
         if let Some(tls) = configuration.tls.clone() {
@@ -100,7 +100,7 @@ impl ProtectionArguments {
         })
     }
 
-    /// What the file says, or else the flags.
+    /// The configuration from the file, otherwise from the flags.
     fn configuration(&self) -> Result<ClientConfiguration, ProtectionError> {
         let Some(file) = &self.client_configuration else {
             let tls = self.tls.settings()?;
@@ -113,7 +113,7 @@ impl ProtectionArguments {
             .map_err(|source| ProtectionError::Configuration { file: file.clone(), source })
     }
 
-    /// Who logs in, by a flag or else by the file.
+    /// The login from a flag, otherwise from the file.
     fn login(&self, file: ClientConfiguration) -> Result<Option<SaslLogin>, ProtectionError> {
         let flags = [
             ("--sasl-user", self.sasl_user.is_some()),
@@ -166,20 +166,21 @@ mod tests {
     }
 
     #[test]
-    fn flags_that_do_not_go_together_are_refused() {
+    fn contradictory_flags_are_rejected() {
         let file = || Some(PathBuf::from("x.pem"));
-        let nobody = ProtectionArguments { sasl_password_file: file(), ..Default::default() };
-        assert_eq!(problem(&nobody), "--sasl-password-file needs --sasl-user");
+        let no_user = ProtectionArguments { sasl_password_file: file(), ..Default::default() };
+        assert_eq!(problem(&no_user), "--sasl-password-file needs --sasl-user");
         let two = ProtectionArguments {
             sasl_kerberos: true,
             sasl_jaas_file: file(),
             ..Default::default()
         };
-        let said = "--sasl-jaas-file and --sasl-kerberos both say who logs in: leave one";
-        assert_eq!(problem(&two), said);
+        let expected =
+            "--sasl-jaas-file and --sasl-kerberos both configure the login: use only one of them";
+        assert_eq!(problem(&two), expected);
         let words = ["shell", "--client-configuration", "x.cfg", "--tls-trust-store", "x.pem"];
         let twice = Words::try_parse_from(words).unwrap().protection;
-        assert!(problem(&twice).contains("leave one"), "{}", problem(&twice));
+        assert!(problem(&twice).contains("use only one"), "{}", problem(&twice));
     }
 
     #[test]

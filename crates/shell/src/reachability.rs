@@ -1,7 +1,7 @@
 //! Reports at once that no server can be reached, while the client goes on trying.
 //!
-//! In: how to connect, and to which servers. Out: a client; and one line as soon as each of the servers has failed once
-//! before any of them was reached. Deliberately not here: servers that accept a connection and then are silent, and
+//! In: connection options and servers. Out: a client; and one line as soon as each of the servers has failed once
+//! before any of them was reached. Deliberately not here: servers that accept a connection and then do not reply, and
 //! connections that are lost later.
 
 use std::io;
@@ -13,8 +13,8 @@ use herdsman_client::{Client, ConnectString, Dial, Dialing, HostPort, Options};
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 
-/// Connects as the options say, which give up after `wait_max`. When all servers have failed once, `note` gets a line
-/// that names them and the reasons.
+/// Connects with these options, which give up after `wait_max`. When all servers have failed once, calls `note` with a
+/// line that names them and the reasons.
 ///
 /// # Errors
 /// As [`Options::connect`].
@@ -24,7 +24,7 @@ pub async fn connect_with_note(
     wait_max: Duration,
     note: impl FnOnce(String),
 ) -> herdsman_client::Result<Client> {
-    // What is not a connect string is refused at once, with a reason.
+    // An invalid connect string is rejected at once, with a reason.
     let Ok(parsed) = servers.parse::<ConnectString>() else {
         return options.connect(servers).await;
     };
@@ -35,16 +35,16 @@ pub async fn connect_with_note(
         biased;
         connected = &mut connecting => return connected,
         failures = reported => {
-            // Without a report a server was reached.
+            // No report means that a server was reached.
             if let Ok(failures) = failures {
-                note(format!("cannot connect to {failures}; trying for {} s", wait_max.as_secs_f64()));
+                note(format!("cannot connect to {failures}; retrying for up to {} s", wait_max.as_secs_f64()));
             }
         }
     }
     connecting.await
 }
 
-/// Opens connections by TCP, and remembers what failed until the first one is open.
+/// Opens TCP connections, and records failures until the first one is open.
 #[derive(Debug)]
 struct ReportingDial {
     state: Mutex<State>,
@@ -82,7 +82,7 @@ impl State {
         if self.untried.is_empty()
             && let Some(report) = self.report.take()
         {
-            // Nobody listens if the attempt was given up just now.
+            // The receiver is gone if the attempt was just given up.
             let _ = report.send(self.failures.join(", "));
         }
     }
@@ -98,7 +98,7 @@ impl Dial for ReportingDial {
     }
 }
 
-/// In a few words, as `connection refused`, without the number of the system's error.
+/// A short reason such as `connection refused`, without the number of the system's error.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     let text = text.split(" (os error").next().unwrap_or(&text);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn all_servers_must_have_failed_before_it_is_reported() {
+    fn failures_are_reported_when_all_servers_have_failed() {
         let (report, mut reported) = oneshot::channel();
         let dial = ReportingDial::new(&"a:1,[::1]:2".parse().unwrap(), report);
         dial.note("a", 1, &Err(refused()));

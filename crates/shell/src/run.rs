@@ -1,4 +1,4 @@
-//! From arguments to an exit code: one command, many from a pipe, or a prompt.
+//! Runs a shell: one command, commands from a pipe, or a prompt.
 
 use std::io::{self, BufRead, Read as _};
 use std::process::ExitCode;
@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::arguments::{Arguments, ColorChoice};
 use crate::ask::{Ask, AskOnTerminal};
-use crate::commands::say_goodbye;
+use crate::commands::close_session;
 use crate::failure::Failure;
 use crate::interactive;
 use crate::interrupts::Interrupts;
@@ -21,7 +21,7 @@ pub fn run(arguments: &Arguments) -> ExitCode {
     ExitCode::from(run_with(arguments, Streams::standard()))
 }
 
-/// Runs a shell on streams of the caller's choice; gives the exit code.
+/// Runs a shell on these streams. Returns the exit code.
 #[must_use]
 pub fn run_with(arguments: &Arguments, streams: Streams) -> u8 {
     let Streams { input, output, errors, terminal } = streams;
@@ -46,7 +46,7 @@ pub fn run_with(arguments: &Arguments, streams: Streams) -> u8 {
         let mode = Mode::of(arguments, terminal);
         run_in(mode, arguments, input, output, interrupts).await
     });
-    // A thread may still wait for input that never comes.
+    // A thread may still be waiting for input that never arrives.
     runtime.shutdown_background();
     code
 }
@@ -94,7 +94,7 @@ async fn run_in(
         shell.report_progress();
     }
     if let Some(connection) = shell.detach() {
-        say_goodbye(&mut shell, &connection).await;
+        close_session(&mut shell, &connection).await;
     }
     match done {
         Ok(code) => code,
@@ -107,7 +107,7 @@ async fn one_shot(
     arguments: &Arguments,
     interrupts: &mut Interrupts,
 ) -> Result<u8, Failure> {
-    // A mistake is told before anything is connected.
+    // Report a mistake in the command before connecting.
     let needs_server = crate::commands::parse(&arguments.command)?.needs_server();
     interrupts
         .or(async {
@@ -157,12 +157,12 @@ async fn pipe(
     Ok(code)
 }
 
-/// A line longer than this is no command: no server takes that much.
+/// The longest line that is accepted as a command: no server accepts larger requests.
 const LINE_BYTES_MAX: u64 = 16 << 20;
-/// Lines read ahead; then the reader waits.
+/// Lines that are read ahead before the reader waits.
 const LINES_AHEAD: usize = 16;
 
-/// Lines of a blocking reader, read on a thread of their own.
+/// Reads lines from a blocking reader on a separate thread.
 fn read_lines(mut input: Box<dyn BufRead + Send>) -> mpsc::Receiver<io::Result<String>> {
     let (send, receive) = mpsc::channel(LINES_AHEAD);
     std::thread::spawn(move || {
@@ -172,10 +172,10 @@ fn read_lines(mut input: Box<dyn BufRead + Send>) -> mpsc::Receiver<io::Result<S
             let line = match read {
                 Ok(0) => return,
                 Ok(bytes) if bytes as u64 == LINE_BYTES_MAX && !line.ends_with(b"\n") => {
-                    Err(io::Error::other(format!("a line of more than {LINE_BYTES_MAX} bytes")))
+                    Err(io::Error::other(format!("a line has more than {LINE_BYTES_MAX} bytes")))
                 }
                 Ok(_) => String::from_utf8(line).map_err(|_| {
-                    io::Error::other("a line that is not UTF-8; `set -b` takes base64")
+                    io::Error::other("a line is not UTF-8; `set -b` accepts binary data in base64")
                 }),
                 Err(error) => Err(error),
             };
@@ -188,7 +188,7 @@ fn read_lines(mut input: Box<dyn BufRead + Send>) -> mpsc::Receiver<io::Result<S
     receive
 }
 
-/// Says what failed; gives the exit code.
+/// Prints a failure. Returns the exit code.
 fn report(output: &mut Output, failure: &Failure) -> u8 {
     if !matches!(failure, Failure::Interrupted(_) | Failure::ReaderGone) {
         output.fail(failure);

@@ -1,4 +1,4 @@
-//! What commands run on: the connection, the watches, the output, and whom to ask.
+//! The state that commands run on: connection, watches, output, and the user to ask.
 
 use std::io::BufRead;
 
@@ -18,33 +18,33 @@ mod transcript;
 
 pub(crate) use transcript::{Transcript, holds_secret};
 
-/// A shell between two commands.
+/// The state of a shell.
 pub(crate) struct Shell {
     pub(crate) output: Output,
     pub(crate) watches: Watches,
     pub(crate) transcript: Transcript,
-    /// zkCli's `printwatches`.
+    /// Whether events are printed: zkCli's `printwatches`.
     pub(crate) prints_watches: bool,
     pub(crate) connection_arguments: ConnectionArguments,
-    /// Of the terminal.
+    /// Whether another program has the terminal.
     pub(crate) foreground: Foreground,
     connection: Option<Connection>,
-    /// Standard input, as long as no commands come from there.
+    /// Standard input, unless commands are read from it.
     input: Option<Box<dyn BufRead + Send>>,
     asker: Option<Box<dyn Ask>>,
-    /// What the running command has done so far, to be said if it is interrupted.
+    /// Describes what the running command has done so far, for when it is interrupted.
     so_far: Option<Box<dyn Fn() -> Option<String> + Send>>,
     is_quitting: bool,
 }
 
-/// Something that happened while nobody asked.
-enum Happening {
+/// An event that arrived while the shell was waiting.
+enum ShellEvent {
     Watch(Notice),
     Connection(Option<Change>),
 }
 
 impl Shell {
-    /// Without a connection. `asker` is asked before a subtree is deleted.
+    /// Makes a shell without a connection. It asks `asker` before it deletes a subtree.
     pub(crate) fn new(arguments: &Arguments, output: Output, asker: Option<Box<dyn Ask>>) -> Self {
         Shell {
             output,
@@ -61,18 +61,18 @@ impl Shell {
         }
     }
 
-    /// What commands use: its root is the chroot.
+    /// The client for commands: its root is the chroot.
     pub(crate) fn client(&self) -> Result<&Client, Failure> {
         self.connection().map(Connection::client)
     }
 
-    /// The connection, or what to do without one.
+    /// The connection, or a failure that says how to open one.
     pub(crate) fn connection(&self) -> Result<&Connection, Failure> {
         let connection = self.connection.as_ref();
         connection.ok_or_else(|| Failure::failed("Not connected; `connect` opens a new session"))
     }
 
-    /// Opens the connection that the flags describe.
+    /// Opens the connection that the flags specify.
     pub(crate) async fn open_connection(&mut self) -> Result<(), Failure> {
         let note = |line| self.output.note(line);
         let connection = Connection::open(&self.connection_arguments, note).await?;
@@ -80,29 +80,29 @@ impl Shell {
         Ok(())
     }
 
-    /// Takes a connection in place of the one there was.
+    /// Replaces the connection.
     pub(crate) fn attach(&mut self, connection: Connection) {
         self.watches.clear();
         self.connection = Some(connection);
     }
 
-    /// Gives the connection away: the shell is not connected any more.
+    /// Takes the connection out: the shell is no longer connected.
     pub(crate) fn detach(&mut self) -> Option<Connection> {
         self.watches.clear();
         self.connection.take()
     }
 
-    /// Standard input belongs to the command: none come from there.
+    /// Lets a command read standard input. No commands are read from it.
     pub(crate) fn give_input(&mut self, input: Box<dyn BufRead + Send>) {
         self.input = Some(input);
     }
 
-    /// Standard input, for the one command that may read it.
+    /// Takes standard input, for the one command that may read it.
     pub(crate) fn take_input(&mut self) -> Option<Box<dyn BufRead + Send>> {
         self.input.take()
     }
 
-    /// No more commands after this one.
+    /// Runs no more commands after this one.
     pub(crate) fn quit(&mut self) {
         self.is_quitting = true;
     }
@@ -111,7 +111,7 @@ impl Shell {
         self.is_quitting
     }
 
-    /// Whether to go on; without a terminal, or told not to ask, always.
+    /// Asks the user to confirm, and fails unless the answer is yes. Never asks without a terminal or with `--yes`.
     pub(crate) async fn confirm(&mut self, question: &str) -> Result<(), Failure> {
         let Some(asker) = &mut self.asker else {
             return Ok(());
@@ -122,28 +122,28 @@ impl Shell {
         }
     }
 
-    /// Asks somebody else from now on.
+    /// Replaces the way to ask the user.
     pub(crate) fn ask_with(&mut self, asker: Box<dyn Ask>) {
         self.asker = Some(asker);
     }
 
-    /// Whether [`Shell::confirm`] asks anybody, so that the question need not be prepared.
+    /// Whether [`Shell::confirm`] asks at all; if not, the question need not be prepared.
     pub(crate) fn asks(&self) -> bool {
         self.asker.is_some()
     }
 
-    /// If the running command is interrupted, this is said of what it has done until then.
+    /// Sets the function that describes what the running command has done when it is interrupted.
     pub(crate) fn on_interrupt(&mut self, so_far: impl Fn() -> Option<String> + Send + 'static) {
         self.so_far = Some(Box::new(so_far));
     }
 
-    /// Says what a command has done that was interrupted; false if there is nothing to say.
+    /// Prints what an interrupted command has done. Returns false if there is nothing to print.
     pub(crate) fn report_progress(&mut self) -> bool {
         let text = self.so_far.take().and_then(|so_far| so_far());
         text.inspect(|text| self.output.note(format!("interrupted; {text}"))).is_some()
     }
 
-    /// Runs a line as it was typed. A blank one or a comment does nothing.
+    /// Runs a line as it was typed. A blank line or a comment does nothing.
     pub(crate) async fn execute_line(&mut self, line: &str) -> Result<(), Failure> {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -154,7 +154,7 @@ impl Shell {
         self.execute(&words).await
     }
 
-    /// Runs a command that is split into words.
+    /// Runs a command that was split into words.
     pub(crate) async fn execute(&mut self, words: &[String]) -> Result<(), Failure> {
         let done = self.execute_words(words).await;
         self.so_far = None;
@@ -171,7 +171,7 @@ impl Shell {
         }
     }
 
-    /// Prints what has happened until now.
+    /// Prints the events that have arrived.
     pub(crate) fn show_ready_events(&mut self) -> Result<(), Failure> {
         while let Some(notice) = self.watches.next_ready() {
             self.show_notice(&notice)?;
@@ -179,14 +179,14 @@ impl Shell {
         Ok(())
     }
 
-    /// Prints what happens, until this is dropped or the output is gone.
+    /// Prints events as they arrive, until this is dropped or the output is closed.
     pub(crate) async fn show_events(&mut self) -> Failure {
         loop {
-            let shown = match self.next_happening().await {
-                Happening::Watch(notice) => self.show_notice(&notice),
-                Happening::Connection(Some(change)) => self.show_change(change),
-                // Nothing can follow, but watches may still be read.
-                Happening::Connection(None) => {
+            let shown = match self.next_event().await {
+                ShellEvent::Watch(notice) => self.show_notice(&notice),
+                ShellEvent::Connection(Some(change)) => self.show_change(change),
+                // No more connection events can follow, but watches may still have events.
+                ShellEvent::Connection(None) => {
                     let notice = self.watches.next().await;
                     self.show_notice(&notice)
                 }
@@ -197,7 +197,7 @@ impl Shell {
         }
     }
 
-    async fn next_happening(&mut self) -> Happening {
+    async fn next_event(&mut self) -> ShellEvent {
         let Shell { connection, watches, .. } = self;
         let change = async {
             match connection {
@@ -207,8 +207,8 @@ impl Shell {
         };
         tokio::select! {
             biased;
-            notice = watches.next() => Happening::Watch(notice),
-            change = change => Happening::Connection(change),
+            notice = watches.next() => ShellEvent::Watch(notice),
+            change = change => ShellEvent::Connection(change),
         }
     }
 

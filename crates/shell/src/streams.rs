@@ -1,4 +1,4 @@
-//! Where the shell reads from and writes to: the process's own streams, or a test's.
+//! The streams of a shell: those of the process, or of a test.
 
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 
@@ -19,7 +19,7 @@ pub(crate) struct Terminal {
 }
 
 impl Streams {
-    /// Those of the process.
+    /// The standard streams of the process.
     #[must_use]
     pub fn standard() -> Self {
         Streams {
@@ -34,7 +34,7 @@ impl Streams {
         }
     }
 
-    /// Others, none of which is a terminal.
+    /// Other streams, none of which is a terminal.
     pub fn new(
         input: impl BufRead + Send + 'static,
         output: impl Write + Send + 'static,

@@ -1,13 +1,12 @@
-//! Work on whole subtrees: walk them, draw them, search them, weigh them, write them to a file and
-//! read them back, compare them, copy them, follow their changes.
+//! Operations on whole subtrees: walk, draw, search, measure, export, import, compare, copy and watch.
 //!
 //! In: a [`Client`](herdsman_client::Client) and a path. Out: values, a piece at a time, so that a
-//! tree of a million znodes never has to be in memory. Nothing here prints, asks or exits: that is
-//! what the shell's commands do with it.
+//! tree of a million znodes never has to be in memory. Nothing here prints, asks or exits: the
+//! shell's commands do that.
 //!
-//! A walk is not a snapshot. Others may write while it runs; what vanishes meanwhile is counted, and
-//! what appears behind the walk's back is not seen. Apache's `zkCli` has `ls -R` and `deleteall`, and
-//! asks for one znode after the other; here many requests are under way at a time.
+//! A walk is not a snapshot. Other clients may write while it runs: znodes that vanish meanwhile are
+//! counted, and znodes that appear behind the walk are missed. Apache's `zkCli` has `ls -R` and
+//! `deleteall`, which request one znode after the other; here many requests are in flight at a time.
 
 pub mod apply;
 pub mod copy;

@@ -1,10 +1,10 @@
-//! One line that shows how a command is written, made from its description.
+//! The usage line of a command, made from its description.
 
 use clap::{Arg, ArgAction, Command};
 
 use crate::commands::description;
 
-/// The command of this name or alias; small and capital letters are the same.
+/// Finds a command by its name or alias, ignoring case.
 pub(crate) fn find(name: &str) -> Option<&'static Command> {
     let exact = description().get_subcommands().find(|command| is_called(command, name));
     exact.or_else(|| {
@@ -18,7 +18,7 @@ fn is_called(command: &Command, name: &str) -> bool {
     command.get_name() == name || command.get_all_aliases().any(|alias| alias == name)
 }
 
-/// `ls [-s] [-w] [-R] path`.
+/// The usage line, such as `ls [-s] [-w] [-R] path`.
 pub(crate) fn of(command: &Command) -> String {
     let arguments = arguments(command);
     std::iter::once(command.get_name().to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
@@ -30,7 +30,7 @@ pub(crate) fn help(command: &Command) -> String {
     command.clone().override_usage(usage).render_help().to_string()
 }
 
-/// The parts of the usage behind the command's name: flags first.
+/// The parts of the usage after the command's name, flags first.
 pub(crate) fn arguments(command: &Command) -> Vec<String> {
     let (positionals, flags): (Vec<_>, Vec<_>) =
         command.get_arguments().filter(|arg| is_shown(arg)).partition(|arg| arg.is_positional());

@@ -1,9 +1,8 @@
-//! The watches that commands have set, until they fire or are removed.
+//! The watches that commands set, until they fire or are removed.
 //!
-//! In: watches of the client. Out: their events, one at a time, in whatever order they arrive. Nothing
-//! runs in the background: whoever holds this asks for events when there is time for them, which is
-//! between commands and while somebody is typing. A persistent watch that nobody reads keeps 1,024
-//! events and then reports a gap.
+//! In: watches of the client. Out: their events, one at a time, in the order in which they arrive.
+//! Nothing runs in the background: the shell polls for events between commands and while the user is
+//! typing. A persistent watch that is not read keeps 1,024 events and then reports a gap.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -15,20 +14,20 @@ use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
-/// What a watch looks at.
+/// The kind of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchKind {
     /// A znode's data and whether it exists, once.
     Data,
     /// Its list of children, once.
     Children,
-    /// Both, again and again.
+    /// Both, repeatedly.
     Persistent,
-    /// The whole subtree, again and again.
+    /// The whole subtree, repeatedly.
     Recursive,
 }
 
-/// Something that a watch reports.
+/// A report of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Notice {
     Event(WatchEvent),
@@ -37,7 +36,7 @@ pub(crate) enum Notice {
 }
 
 impl Notice {
-    /// As zkCli prints it.
+    /// The text that zkCli prints.
     pub(crate) fn text(&self) -> String {
         match self {
             Notice::Event(event) => {
@@ -65,19 +64,19 @@ impl Notice {
     }
 }
 
-/// Watches held at once; `ls -R -w` sets two for each znode.
+/// Most watches at a time; `ls -R -w` sets two for each znode.
 const WATCHES_MAX: usize = 20_000;
 
 /// The watches of a shell.
 #[derive(Debug, Default)]
 pub(crate) struct Watches {
-    held: Vec<Held>,
+    held: Vec<Entry>,
     /// A deletion is reported to a data watch and a child watch alike; zkCli prints it once.
     last: Option<WatchEvent>,
 }
 
 #[derive(Debug)]
-struct Held {
+struct Entry {
     path: String,
     kind: WatchKind,
     source: Source,
@@ -90,7 +89,7 @@ enum Source {
 }
 
 impl Watches {
-    /// Keeps a one-shot watch, in place of one like it.
+    /// Keeps a one-shot watch. Replaces one of the same kind and path.
     pub(crate) fn keep(
         &mut self,
         path: &str,
@@ -100,7 +99,7 @@ impl Watches {
         self.insert(path, kind, Source::Once(watch))
     }
 
-    /// Keeps a persistent watch, in place of one like it.
+    /// Keeps a persistent watch. Replaces one of the same kind and path.
     pub(crate) fn keep_always(
         &mut self,
         path: &str,
@@ -116,14 +115,15 @@ impl Watches {
             let text = format!("{WATCHES_MAX} watches are set already; remove some first");
             return Err(Failure::failed(text));
         }
-        self.held.push(Held { path: path.to_owned(), kind, source });
+        self.held.push(Entry { path: path.to_owned(), kind, source });
         Ok(())
     }
 
-    /// Drops those on `path` of one kind, or of any; says how many there were.
+    /// Drops the watches on `path` of one kind, or of any kind. Returns their number.
     pub(crate) fn remove(&mut self, path: &str, kind: Option<WatchKind>) -> usize {
         let before = self.held.len();
-        let is_meant = |held: &Held| held.path == path && kind.is_none_or(|kind| held.kind == kind);
+        let is_meant =
+            |held: &Entry| held.path == path && kind.is_none_or(|kind| held.kind == kind);
         self.held.retain(|held| !is_meant(held));
         before - self.held.len()
     }
@@ -133,12 +133,12 @@ impl Watches {
         self.held.clear();
     }
 
-    /// The next event; waits for ever if no watch is set. Cancel-safe.
+    /// Waits for the next event, forever if no watch is set. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Notice {
         poll_fn(|context| self.poll_next(context)).await
     }
 
-    /// The next event if it is here already.
+    /// The next event, if one has already arrived.
     pub(crate) fn next_ready(&mut self) -> Option<Notice> {
         self.next().now_or_never()
     }
@@ -158,7 +158,7 @@ impl Watches {
         Poll::Pending
     }
 
-    /// What to print of an update of a watch, which goes if that was its last.
+    /// The notice for an update of a watch. Drops the watch if this was its last update.
     fn accept(&mut self, at: usize, update: Option<WatchUpdate>) -> Option<Notice> {
         let is_last = update.is_none() || matches!(self.held[at].source, Source::Once(_));
         let path = match is_last {
@@ -180,7 +180,7 @@ impl Source {
     /// `None` at the end.
     fn poll_update(&mut self, context: &mut Context<'_>) -> Poll<Option<WatchUpdate>> {
         match self {
-            // When the session ends the connection says so; a line for each watch would say no more.
+            // When the session ends the connection reports it; a line for each watch would add nothing.
             Source::Once(watch) => {
                 Pin::new(watch).poll(context).map(|event| event.ok().map(WatchUpdate::Event))
             }

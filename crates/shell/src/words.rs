@@ -1,22 +1,22 @@
-//! A line, split into words by zkCli's rules.
+//! Splits a line into words by zkCli's rules.
 //!
-//! A word that begins with a quote, single or double, goes on to the next quote of the same kind;
-//! there is no escape inside. A quote within a word is a character like any other, so that
+//! A word that begins with a quote, single or double, ends at the next quote of the same kind;
+//! there is no escape inside. A quote within a word is an ordinary character, so that
 //! `set /a {"b":1}` needs no quotes. Apache: `ZooKeeperMain.MyCommandOptions.parseCommand`, which
 //! drops a quote that is never closed; here that is an error.
 
 use crate::failure::Failure;
 
-/// A word and where it is in the line.
+/// A word and its position in the line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Word<'a> {
     /// Without quotes.
     pub(crate) text: &'a str,
-    /// Where it begins, with its quote.
+    /// Its offset, including its quote.
     pub(crate) start: usize,
     /// The quote that it begins with.
     pub(crate) quote: Option<char>,
-    /// The quote at its end is there, or none is needed.
+    /// Whether it has its closing quote, or needs none.
     pub(crate) is_closed: bool,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn split(line: &str) -> Result<Vec<String>, Failure> {
     let words = scan(line);
     if let Some(open) = words.iter().find(|word| !word.is_closed) {
         let quote = open.quote.unwrap_or('"');
-        return Err(Failure::usage(format!("a quote is not closed: {quote}{}", open.text)));
+        return Err(Failure::usage(format!("missing closing quote: {quote}{}", open.text)));
     }
     Ok(words.into_iter().map(|word| word.text.to_owned()).collect())
 }
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn an_open_quote_is_an_error_and_the_completer_sees_it() {
         let failure = split("get \"/a b").expect_err("the quote is open");
-        assert_eq!(failure.to_string(), "a quote is not closed: \"/a b");
+        assert_eq!(failure.to_string(), "missing closing quote: \"/a b");
         let words = scan("get \"/a b");
         assert_eq!((words[1].text, words[1].start, words[1].is_closed), ("/a b", 4, false));
     }

@@ -12,12 +12,12 @@ use crate::format::{acl_json, acl_lines, parse_acl, printable_lines, stat_json, 
 use crate::shell::Shell;
 use crate::subtree::human;
 
-/// Print who may do what with a znode.
+/// Print the ACL of a znode.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   getAcl /app        letters: c create, d delete, r read, w write, a admin
-  getAcl -s /app     and the stat")]
+  getAcl -s /app     also the stat")]
 pub(crate) struct GetAcl {
     /// Also print the stat.
     #[arg(short = 's')]
@@ -47,22 +47,22 @@ impl Run for GetAcl {
     }
 }
 
-/// Replace who may do what with a znode.
+/// Replace the ACL of a znode.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  setAcl /app world:anyone:r                      all may read, and do nothing else
-  setAcl /app world:anyone:r,auth::cdrwa          and whom `addauth` has named everything
+  setAcl /app world:anyone:r                      everyone may read, and nothing else
+  setAcl /app world:anyone:r,auth::cdrwa          also everything for this session's own ids (addauth)
   setAcl -R /app digest:bob:HASH:cdrwa            /app and everything below it
   setAcl -v 2 /app ip:10.0.0.0/8:r                only if the ACL has version 2")]
 pub(crate) struct SetAcl {
     /// Also print the stat.
     #[arg(short = 's')]
     stat: bool,
-    /// Only if the ACL has this version (aclVersion of the stat).
+    /// Change it only if the ACL has this version (aclVersion of the stat).
     #[arg(short = 'v', value_name = "VERSION", allow_negative_numbers = true)]
     version: Option<i32>,
-    /// Everything below it as well.
+    /// Include everything below it.
     #[arg(short = 'R')]
     recursive: bool,
     /// The znode.
@@ -113,9 +113,10 @@ impl SetAcl {
         Ok(call.await?)
     }
 
-    /// A znode is listed before its ACL changes, which may take the right to list it. What is
-    /// deleted meanwhile is left out; anything else ends it, with what is changed by then changed. A
-    /// znode that may not be changed, and has this ACL, counts as changed: an earlier run has done it.
+    /// Changes the ACLs of a subtree. A znode is listed before its ACL changes, which may take away the
+    /// right to list it. A znode that was deleted meanwhile is skipped; any other error stops the command
+    /// and leaves what is changed by then. A znode that may not be changed and already has this ACL counts
+    /// as changed: an earlier run has changed it.
     async fn set_all(&self, client: &Client, acl: &[Acl], changed: &Count) -> Result<(), Failure> {
         let mut pending = vec![self.path.clone()];
         while let Some(path) = pending.pop() {
@@ -164,6 +165,6 @@ impl SetAcl {
     }
 }
 
-/// How to go on. The new ACL may have taken permissions of the very user who sets it.
-const AGAIN: &str = "the same command again changes the others, as a user who may read and change \
-                     also those that have the new ACL";
+/// How to finish. The new ACL may have removed permissions of the user who sets it.
+const AGAIN: &str = "run the same command again to change the rest, as a user who may also read and change \
+                     the znodes that have the new ACL";

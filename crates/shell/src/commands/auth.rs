@@ -1,4 +1,4 @@
-//! Who we are: `addauth` and `whoami`.
+//! Credentials: `addauth` and `whoami`.
 
 use clap::Args;
 use serde_json::json;
@@ -8,17 +8,17 @@ use crate::failure::Failure;
 use crate::format::printable;
 use crate::shell::Shell;
 
-/// Present credentials.
+/// Add credentials to the session.
 #[derive(Args)]
 #[command(after_help = "\
 Example:
-  addauth digest bob:secret     from now on we are bob, too
-It is not written into the history file. Wrong credentials end the session.")]
+  addauth digest bob:secret     adds the user bob to this session
+The line is not written to the history file. Wrong credentials end the session.")]
 pub(crate) struct AddAuth {
-    /// For example digest.
+    /// The scheme, for example digest.
     #[arg(value_name = "SCHEME")]
     scheme: String,
-    /// In the scheme's own form; for digest user:password.
+    /// The credentials in the scheme's form; for digest, user:password.
     #[arg(value_name = "AUTH", allow_hyphen_values = true)]
     secret: Option<String>,
 }
@@ -40,7 +40,7 @@ impl Run for AddAuth {
     }
 }
 
-/// Print who the server thinks we are.
+/// Print the ids under which the server knows this session.
 #[derive(Args, Debug)]
 pub(crate) struct WhoAmI {}
 

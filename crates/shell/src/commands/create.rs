@@ -1,4 +1,4 @@
-//! `create`: a znode of any kind.
+//! `create`: creates a znode of any type.
 
 use std::time::Duration;
 
@@ -17,23 +17,23 @@ use crate::shell::Shell;
 Examples:
   create /app                              without data
   create /app/motd 'hello world'           with data
-  create -e /app/me                        goes when this shell ends
+  create -e /app/me                        ephemeral: deleted when this shell ends
   create -s /app/task- payload             the server appends a number
-  create -c /app/locks                     a container: goes when its last child has gone
-  create -t 60000 /app/lease               goes when left alone for a minute
+  create -c /app/locks                     a container: deleted after its last child
+  create -t 60000 /app/lease               deleted after a minute without changes and children
   create /app/secret x digest:bob:HASH:cdrwa
-  create -p /a/b/c                         with the parents that are missing")]
+  create -p /a/b/c                         creates missing parents too")]
 pub(crate) struct Create {
-    /// Sequential: the server appends a number that grows.
+    /// Sequential: the server appends an increasing number.
     #[arg(short = 's')]
     sequential: bool,
-    /// Ephemeral: goes with the session.
+    /// Ephemeral: deleted when the session ends.
     #[arg(short = 'e')]
     ephemeral: bool,
-    /// A container: goes when its last child has gone.
+    /// Container: deleted after its last child.
     #[arg(short = 'c', conflicts_with_all = ["sequential", "ephemeral"])]
     container: bool,
-    /// Goes when it has had no change and no children for this long.
+    /// Time to live in ms: deleted after this time without changes and children.
     #[arg(
         short = 't',
         value_name = "TTL",
@@ -41,7 +41,7 @@ pub(crate) struct Create {
         value_parser = clap::value_parser!(u64).range(1..=TTL_MS_MAX)
     )]
     ttl_ms: Option<u64>,
-    /// Create missing parents too.
+    /// Also create missing parents.
     #[arg(short = 'p', long = "parents")]
     parents: bool,
     /// The znode.
@@ -50,12 +50,12 @@ pub(crate) struct Create {
     /// Its data.
     #[arg(value_name = "DATA", allow_negative_numbers = true)]
     data: Option<String>,
-    /// Who may do what, as `scheme:id:perms[,…]`; by default everybody everything.
+    /// The ACL, as `scheme:id:perms[,…]`; by default everyone has all permissions.
     #[arg(value_name = "ACL")]
     acl: Option<String>,
 }
 
-/// A time to live has 40 bits.
+/// The longest time to live: 40 bits.
 const TTL_MS_MAX: u64 = (1 << 40) - 1;
 
 impl Run for Create {

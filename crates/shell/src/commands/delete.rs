@@ -1,4 +1,4 @@
-//! `delete`: one znode without children.
+//! `delete`: deletes a znode without children.
 
 use clap::Args;
 use serde_json::json;
@@ -11,11 +11,11 @@ use crate::shell::Shell;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  delete /app/motd          whatever its version is
+  delete /app/motd          whatever its version
   delete -v 3 /app/motd     only if the data has version 3
-See `deleteall` for a znode with everything below it.")]
+To delete a znode and everything below it, use `deleteall`.")]
 pub(crate) struct Delete {
-    /// Only if the data has this version.
+    /// Delete it only if the data has this version.
     #[arg(short = 'v', value_name = "VERSION", allow_negative_numbers = true)]
     version: Option<i32>,
     /// The znode.

@@ -1,9 +1,9 @@
-//! `deleteall`: a znode with everything below it.
+//! `deleteall`: deletes a znode and everything below it.
 //!
 //! First everything is listed, then deleted by name, children before their parents, in transactions
-//! of a thousand. While the question is asked, nothing may be created in the subtree: what is deleted
-//! is what was asked about. During the deletion, what other clients delete is fine; a znode that they
-//! create makes the command fail at its parent, and what is deleted by then is said. Apache:
+//! of a thousand. Nothing may be created in the subtree while the user is asked: only what the question
+//! was about is deleted. During the deletion, other clients may delete znodes too; if they create one,
+//! the command fails at its parent and reports what is deleted by then. Apache:
 //! `ZKUtil.deleteRecursive`.
 
 use clap::Args;
@@ -22,10 +22,10 @@ use crate::shell::Shell;
 Examples:
   deleteall /app/old            asks first, at a terminal
   deleteall -y /app/old         does not ask
-  deleteall /app/old -b 100     100 deletions in a transaction
-If it fails, it says what is deleted; the same command again deletes the rest.")]
+  deleteall /app/old -b 100     100 deletions per transaction
+If it fails, it reports what is deleted; run the same command again to delete the rest.")]
 pub(crate) struct DeleteAll {
-    /// Deletions in one transaction; 0 for one at a time without transactions.
+    /// Deletions per transaction; 0 deletes one at a time without transactions.
     #[arg(
         short = 'b',
         value_name = "BATCH_SIZE",
@@ -33,7 +33,7 @@ pub(crate) struct DeleteAll {
         value_parser = clap::value_parser!(u32).range(..=i64::from(BATCH_MAX))
     )]
     batch: u32,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short = 'y', long = "yes")]
     yes: bool,
     /// The znode.
@@ -43,12 +43,12 @@ pub(crate) struct DeleteAll {
 
 const BATCH: u32 = 1000;
 const BATCH_MAX: u32 = 100_000;
-/// Requests under way at once.
+/// Most requests in flight.
 const PIPELINE: usize = 128;
-/// A transaction is kept well below `jute.maxbuffer`, however long the paths are.
+/// Keeps a transaction well below `jute.maxbuffer`, however long the paths are.
 const BATCH_BYTES_MAX: usize = 256 << 10;
 
-/// Delete a znode and everything below it: `deleteall`.
+/// Delete a znode and everything below it; use `deleteall` instead.
 #[derive(Args, Debug)]
 pub(crate) struct Rmr {
     /// The znode.
@@ -68,7 +68,7 @@ impl Run for DeleteAll {
         let client = shell.client()?.clone();
         if self.path == "/" {
             return Err(Failure::usage(
-                "deleteall: the root cannot be deleted; name what is below",
+                "deleteall: the root cannot be deleted; name a znode below it",
             ));
         }
         if client.exists(&self.path).await?.is_none() {
@@ -78,7 +78,7 @@ impl Run for DeleteAll {
         if !self.yes && shell.asks() {
             self.ask(shell, &tree).await?;
             if list_tree(shell, &client, &self.path).await? != tree {
-                let text = format!("{} has changed meanwhile; nothing was deleted", self.path);
+                let text = format!("{} was changed meanwhile; nothing was deleted", self.path);
                 return Err(Failure::failed(text));
             }
         }
@@ -101,7 +101,7 @@ impl DeleteAll {
         shell.confirm(&question).await
     }
 
-    /// Gives how many were deleted by us. A failure says it, too.
+    /// Returns how many znodes this command deleted. A failure includes the number as well.
     async fn delete(
         &self,
         shell: &mut Shell,
@@ -111,7 +111,7 @@ impl DeleteAll {
         let deleted = Count::default();
         let so_far = deleted.clone();
         let total = paths.len();
-        let how_far = move || format!("{} of {total} znodes are deleted", so_far.get());
+        let how_far = move || format!("{} of {total} znodes were deleted", so_far.get());
         let on_interrupt = how_far.clone();
         shell.on_interrupt(move || Some(format!("at least {}", on_interrupt())));
         let bar = shell.output.progress("deleting", total as u64);
@@ -135,7 +135,7 @@ impl DeleteAll {
 struct Listing {
     /// Parents before their children.
     paths: Vec<String>,
-    /// The creation of each: a znode that was deleted and created again has another one.
+    /// The zxid of each creation, by which a znode that was deleted and created again is detected.
     czxids: Vec<Zxid>,
 }
 
@@ -180,8 +180,8 @@ async fn delete_tree(
     Ok(())
 }
 
-/// In one transaction. If another client has deleted some of them, which is no reason to keep the others, it is sent
-/// again without these: one by one, each would cost a txn, even those that are gone.
+/// Deletes a batch in one transaction. If another client has deleted some of the znodes, sends it again without
+/// them: one by one, each would cost a txn, even those that are gone.
 async fn delete_batch(client: &Client, mut paths: Vec<&str>, deleted: &Count) -> Result<(), Error> {
     while paths.len() > 1 {
         match client.transaction(paths.iter().rev().map(|path| Op::delete(path))).await {
@@ -191,19 +191,19 @@ async fn delete_batch(client: &Client, mut paths: Vec<&str>, deleted: &Count) ->
             }
             Err(error) if *error.kind() != ErrorKind::NoNode => return Err(error),
             Err(_) => {
-                let there = still_there(client, &paths).await?;
-                if there.len() == paths.len() {
+                let existing = still_there(client, &paths).await?;
+                if existing.len() == paths.len() {
                     // Deleted and created again meanwhile.
                     break;
                 }
-                paths = there;
+                paths = existing;
             }
         }
     }
     delete_each(client, &paths, deleted).await
 }
 
-/// Those that are there now.
+/// The paths that still exist.
 async fn still_there<'a>(client: &Client, paths: &[&'a str]) -> Result<Vec<&'a str>, Error> {
     let mut there = Vec::new();
     for chunk in paths.chunks(PIPELINE) {
@@ -215,8 +215,8 @@ async fn still_there<'a>(client: &Client, paths: &[&'a str]) -> Result<Vec<&'a s
     Ok(there)
 }
 
-/// All replies are awaited, so that what was deleted is counted. The answer is the first failure, unless
-/// a later one leaves open what was deleted.
+/// Awaits all replies, so that everything deleted is counted. Returns the first failure, unless a later
+/// one leaves open what was deleted.
 async fn delete_each(client: &Client, paths: &[&str], deleted: &Count) -> Result<(), Error> {
     for chunk in paths.rchunks(PIPELINE) {
         let calls: Vec<_> = chunk.iter().rev().map(|path| client.delete(path).send()).collect();
@@ -238,7 +238,7 @@ async fn delete_each(client: &Client, paths: &[&str], deleted: &Count) -> Result
     Ok(())
 }
 
-/// Runs of `tree` from its end to its beginning, each small enough for a request.
+/// Slices of `tree` from its end to its beginning, each small enough for a request.
 fn batches(tree: &[String], batch: usize) -> impl Iterator<Item = &[String]> {
     let mut rest = tree;
     std::iter::from_fn(move || {

@@ -1,4 +1,4 @@
-//! `get`: the data of a znode.
+//! `get`: prints the data of a znode.
 
 use clap::Args;
 use serde_json::{Map, Value};
@@ -13,16 +13,16 @@ use crate::watches::WatchKind;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  get /app/config        the data; what is no text is shown as \\x1b
-  get -s /app/config     and the stat
-  get -w /app/config     and say when it changes, once
+  get /app/config        the data; bytes that are not text are escaped as \\x1b
+  get -s /app/config     also the stat
+  get -w /app/config     also report the next change
   get -x /app/config     as a hexdump
   get -b /app/config     in base64")]
 pub(crate) struct Get {
     /// Also print the stat.
     #[arg(short = 's')]
     stat: bool,
-    /// Say when the data changes, once.
+    /// Watch the data: report its next change.
     #[arg(short = 'w')]
     watch: bool,
     /// Print the data in base64.
@@ -68,7 +68,7 @@ impl Run for Get {
 }
 
 impl Get {
-    /// Into a file or a pipe the data goes as it is; only a terminal must be protected from it.
+    /// Prints the data, unchanged to a file or a pipe, escaped on a terminal.
     fn say_data(&self, shell: &mut Shell, data: &[u8]) -> Result<(), Failure> {
         if self.hexdump {
             shell.output.say(hexdump(data))

@@ -1,4 +1,4 @@
-//! `help`: the commands, or one of them with examples.
+//! `help`: lists the commands, or describes one with examples.
 
 use clap::Args;
 use serde_json::json;
@@ -9,12 +9,12 @@ use crate::output::Tint;
 use crate::shell::Shell;
 use crate::usage;
 
-/// List the commands, or explain one of them.
+/// List the commands, or describe one of them.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   help          all commands
-  help ls       one of them, with its flags and examples
+  help ls       one command, with its flags and examples
   ls --help     the same")]
 pub(crate) struct Help {
     /// A command.
@@ -28,7 +28,7 @@ impl Run for Help {
             return list(shell);
         };
         let Some(command) = usage::find(&name) else {
-            let text = format!("help: unknown command {name:?}; `help` lists them");
+            let text = format!("help: unknown command {name:?}; `help` lists the commands");
             return Err(Failure::usage(text));
         };
         match shell.output.is_json() {

@@ -14,7 +14,7 @@ use crate::words;
 #[command(after_help = "Secrets are not shown. `redo NUMBER` runs one of them again.")]
 pub(crate) struct History {}
 
-/// As zkCli: the newest ten and this one.
+/// The newest ten and this one, as in zkCli.
 const SHOWN: usize = 11;
 
 impl Run for History {
@@ -34,9 +34,9 @@ impl Run for History {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  redo 3     what `history` lists as 3")]
+  redo 3     the command with number 3 in `history`")]
 pub(crate) struct Redo {
-    /// As `history` shows it.
+    /// The number in `history`.
     #[arg(value_name = "NUMBER")]
     number: usize,
 }

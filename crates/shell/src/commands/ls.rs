@@ -1,4 +1,4 @@
-//! `ls`: the children of a znode, or all znodes below it.
+//! `ls`: lists the children of a znode, or all znodes below it.
 
 use clap::Args;
 use futures_util::FutureExt as _;
@@ -17,17 +17,17 @@ use crate::watches::WatchKind;
 #[command(after_help = "\
 Examples:
   ls /            the children of the root
-  ls -s /app      and the stat of /app
-  ls -w /app      and say when a child comes or goes, once
-  ls -R /app      all znodes below it, a line each")]
+  ls -s /app      also the stat of /app
+  ls -w /app      also report the next change of the list
+  ls -R /app      /app and all znodes below it, one per line")]
 pub(crate) struct Ls {
     /// Also print the stat.
     #[arg(short = 's')]
     stat: bool,
-    /// Say when the list changes, once.
+    /// Watch the list: report its next change.
     #[arg(short = 'w')]
     watch: bool,
-    /// Everything below it as well.
+    /// Include everything below it.
     #[arg(short = 'R')]
     recursive: bool,
     /// The znode.
@@ -38,7 +38,7 @@ pub(crate) struct Ls {
     deprecated_watch: Option<String>,
 }
 
-/// List the children of a znode and its stat: `ls -s`.
+/// List the children of a znode and its stat; use `ls -s` instead.
 #[derive(Args, Debug)]
 pub(crate) struct Ls2 {
     /// The znode.
@@ -97,20 +97,20 @@ impl Ls {
         }
     }
 
-    /// In zkCli's order: the children of a znode, then what is below the first of them, and so on.
-    /// What is deleted meanwhile is left out. The next ones are asked for before they are needed, so
-    /// that a large tree does not take a round trip for each znode.
+    /// Lists in zkCli's order: the children of a znode, then what is below the first of them, and so on.
+    /// Skips znodes that are deleted meanwhile. Requests listings before they are needed, so that a large
+    /// tree does not take a round trip for each znode.
     async fn list_all(&self, shell: &mut Shell) -> Result<(), Failure> {
         let client = shell.client()?.clone();
-        // The root of the list must exist; what is below it may vanish.
+        // The root of the list must exist; znodes below it may vanish.
         client.children(&self.path).await?;
         self.say_path(shell, &self.path)?;
         let mut pending = vec![Pending::new(self.path.clone())];
         while let Some(next) = pending.pop() {
             let Pending { path, listing } = next;
-            let listing = listing.unwrap_or_else(|| self.ask(&client, &path));
+            let listing = listing.unwrap_or_else(|| self.request_listing(&client, &path));
             for later in pending.iter_mut().rev().take(AHEAD) {
-                later.listing.get_or_insert_with(|| self.ask(&client, &later.path));
+                later.listing.get_or_insert_with(|| self.request_listing(&client, &later.path));
             }
             let (mut names, watches) = match listing.await {
                 Ok(listed) => listed,
@@ -130,8 +130,8 @@ impl Ls {
         Ok(())
     }
 
-    /// Asks for the children, and for watches on them and on the data if they are wanted.
-    fn ask(&self, client: &Client, path: &str) -> Listing {
+    /// Requests the children, and with `-w` watches on them and on the data.
+    fn request_listing(&self, client: &Client, path: &str) -> Listing {
         let children = client.children(path);
         if !self.watch {
             let children = children.send();
@@ -156,16 +156,16 @@ impl Ls {
     }
 }
 
-/// Listings under way at once.
+/// Most listings in flight.
 const AHEAD: usize = 64;
 
-/// Names of children, and the watches that were set.
+/// A reply with names of children, and the watches that were set.
 type Listing = BoxFuture<'static, Result<(Vec<String>, Vec<(WatchKind, Watch)>), Error>>;
 
-/// A znode that is yet to be listed.
+/// A znode that has still to be listed.
 struct Pending {
     path: String,
-    /// Asked for already.
+    /// Its listing, if that was already requested.
     listing: Option<Listing>,
 }
 
@@ -175,7 +175,7 @@ impl Pending {
     }
 }
 
-/// As zkCli prints them, unless that would fill several lines of a terminal.
+/// Prints names as zkCli does, or in columns if that would take several lines of a terminal.
 fn say_names(shell: &mut Shell, names: &[String]) -> Result<(), Failure> {
     let line = bracketed(names);
     let line = printable(&line);

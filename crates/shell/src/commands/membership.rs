@@ -19,13 +19,13 @@ use crate::watches::WatchKind;
 #[command(after_help = "\
 Examples:
   config        a line for each server, and the version
-  config -c     the version and where clients connect
-  config -w     and say when it changes, once")]
+  config -c     the version and the connect string for clients
+  config -w     also report the next change")]
 pub(crate) struct Config {
-    /// Print a connect string instead.
+    /// Print a connect string for clients instead.
     #[arg(short = 'c')]
     clients: bool,
-    /// Say when the members change, once.
+    /// Watch the members: report their next change.
     #[arg(short = 'w')]
     watch: bool,
     /// Also print the stat.
@@ -57,10 +57,10 @@ impl Run for Config {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  reconfig -add server.4=zk4:2888:3888;2181     a server joins, or changes
-  reconfig -remove 3,4                          servers leave
-  reconfig -file members.cfg                    a whole new list, `server.N=…` lines
-  reconfig -members server.1=…,server.2=…       the same, on the line
+  reconfig -add server.4=zk4:2888:3888;2181     add server 4, or change it
+  reconfig -remove 3,4                          remove servers
+  reconfig -file members.cfg                    a complete new list, as `server.N=…` lines
+  reconfig -members server.1=…,server.2=…       the same, on the command line
   reconfig -v 100000005 -remove 3               only if the configuration has this version
 Needs `reconfigEnabled=true` on the servers, and the right to write /zookeeper/config.")]
 #[command(group = ArgGroup::new("change").required(true).multiple(true))]
@@ -68,19 +68,19 @@ pub(crate) struct Reconfig {
     /// Also print the stat.
     #[arg(short = 's')]
     stat: bool,
-    /// Only if the configuration has this version, in hexadecimal.
+    /// Change it only if the configuration has this version, in hexadecimal.
     #[arg(short = 'v', value_name = "VERSION", value_parser = hexadecimal)]
     version: Option<i64>,
-    /// A file with the whole new list.
+    /// A file with the complete new list.
     #[arg(long, group = "change", value_name = "FILE", conflicts_with_all = ["members", "add", "remove"])]
     file: Option<PathBuf>,
-    /// The whole new list: `server.1=host:port1:port2;port3,…`.
+    /// The complete new list: `server.1=host:port1:port2;port3,…`.
     #[arg(long, group = "change", value_name = "MEMBERS", conflicts_with_all = ["add", "remove"])]
     members: Option<String>,
-    /// Servers that join or change: `server.4=host:port1:port2;port3,…`.
+    /// Servers to add or change: `server.4=host:port1:port2;port3,…`.
     #[arg(long, group = "change", value_name = "SERVERS")]
     add: Vec<String>,
-    /// Numbers of servers that leave: `3,4`.
+    /// Ids of servers to remove: `3,4`.
     #[arg(long, group = "change", value_name = "IDS", value_delimiter = ',')]
     remove: Vec<i64>,
 }
@@ -152,7 +152,7 @@ fn client_string(config: &str) -> String {
     format!("{version} {}", clients.join(","))
 }
 
-/// The `server.N`, `group.N` and `weight.N` lines of a file, as the server wants them.
+/// Reads the `server.N`, `group.N` and `weight.N` lines of a file in the form of a request.
 fn members_of_file(file: &PathBuf) -> Result<String, Failure> {
     let shown = file.display();
     let text = std::fs::read_to_string(file)

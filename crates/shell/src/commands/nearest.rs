@@ -1,19 +1,19 @@
-//! What somebody meant who typed something else.
+//! Finds the command that a misspelled name was probably meant to be.
 
 use super::description;
 
-/// The command whose name is nearest to what was typed, if it is near enough.
+/// The command whose name is nearest to the typed one, if it is near enough.
 pub(crate) fn command_like(typed: &str) -> Option<&'static str> {
     let typed = typed.to_lowercase();
     let names = description().get_subcommands().map(clap::Command::get_name);
     let distances = names.map(|name| (distance(&typed, &name.to_lowercase()), name));
     let (steps, name) = distances.min_by_key(|(steps, _)| *steps)?;
-    // One letter, or one in three; more is another word.
+    // Up to one letter in three, and at least one.
     let length = name.len().min(typed.chars().count());
     (length > 1 && steps <= (length / 3).max(1)).then_some(name)
 }
 
-/// How many letters must be changed, added or removed (Levenshtein's distance).
+/// The number of letters that must be changed, added or removed (the Levenshtein distance).
 fn distance(one: &str, other: &str) -> usize {
     let other: Vec<char> = other.chars().collect();
     let mut row: Vec<usize> = (0..=other.len()).collect();

@@ -1,9 +1,9 @@
 //! Quotas: `setquota`, `listquota` and `delquota`.
 //!
 //! A quota of `/app` is two znodes below `/zookeeper/quota/app`: `zookeeper_limits`, which we write,
-//! and `zookeeper_stats`, which servers keep up to date. There is one quota at most on the way from
-//! the root to any znode. With a chroot zkCli writes them below the chroot, where no server looks; we
-//! write them where servers look. Apache: `SetQuotaCommand`, `DelQuotaCommand`, `ListQuotaCommand`.
+//! and `zookeeper_stats`, which servers keep up to date. There is at most one quota on the path from
+//! the root to any znode. With a chroot, zkCli writes them below the chroot, where no server reads
+//! them; we write them where servers do. Apache: `SetQuotaCommand`, `DelQuotaCommand`, `ListQuotaCommand`.
 
 use clap::{ArgGroup, Args};
 use herdsman_client::{Client, ErrorKind, Op, check_path};
@@ -27,21 +27,21 @@ const STATS: &str = "zookeeper_stats";
 #[command(after_help = "\
 Examples:
   setquota -n 1000 /app         soft: servers log a warning above 1000 znodes
-  setquota -N 1000 /app         hard: servers refuse more than 1000 znodes
+  setquota -N 1000 /app         hard: servers reject more than 1000 znodes
   setquota -B 1048576 /app      hard: no more than 1 MiB of data
 Hard limits need `enforceQuota=true` on the servers.")]
 #[command(group = ArgGroup::new("limit").required(true).multiple(true))]
 pub(crate) struct SetQuota {
-    /// Znodes, soft.
+    /// Soft limit of znodes.
     #[arg(short = 'n', group = "limit", value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..))]
     count: Option<i64>,
-    /// Bytes, soft.
+    /// Soft limit of bytes.
     #[arg(short = 'b', group = "limit", value_name = "BYTES", value_parser = clap::value_parser!(i64).range(0..))]
     bytes: Option<i64>,
-    /// Znodes, hard.
+    /// Hard limit of znodes.
     #[arg(short = 'N', group = "limit", value_name = "COUNT", value_parser = clap::value_parser!(i64).range(1..))]
     hard_count: Option<i64>,
-    /// Bytes, hard.
+    /// Hard limit of bytes.
     #[arg(short = 'B', group = "limit", value_name = "BYTES", value_parser = clap::value_parser!(i64).range(0..))]
     hard_bytes: Option<i64>,
     /// The root of the subtree.
@@ -51,25 +51,25 @@ pub(crate) struct SetQuota {
 
 impl Run for SetQuota {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
-        let place = Place::of(shell, &self.path)?;
-        if is_prefix(QUOTA, &place.full) {
+        let paths = QuotaPaths::of(shell, &self.path)?;
+        if is_prefix(QUOTA, &paths.full) {
             let text = format!("setquota: cannot set a quota under the path: {QUOTA}");
             return Err(Failure::usage(text));
         }
-        if place.root.exists(&place.full).await?.is_none() {
+        if paths.root.exists(&paths.full).await?.is_none() {
             return Err(Failure::NoNode(self.path));
         }
-        place.check_no_child_quota().await?;
-        place.check_no_parent_quota().await?;
+        paths.check_no_child_quota().await?;
+        paths.check_no_parent_quota().await?;
         let wanted = self.limits();
-        let (limits, used) = match place.read_limits().await? {
+        let (limits, used) = match paths.read_limits().await? {
             Some((mut limits, version)) => {
                 limits.take(&wanted);
-                let used = place.read(STATS).await?.unwrap_or_default();
-                place.write_limits(&limits, version).await?;
+                let used = paths.read(STATS).await?.unwrap_or_default();
+                paths.write_limits(&limits, version).await?;
                 (limits, used)
             }
-            None => place.create(&wanted).await?,
+            None => paths.create(&wanted).await?,
         };
         for warning in limits.warnings(&used) {
             shell.output.note(warning);
@@ -92,7 +92,7 @@ impl SetQuota {
     }
 }
 
-/// Print the quota of a subtree and what of it is in use.
+/// Print the quota of a subtree and its usage.
 #[derive(Args, Debug)]
 pub(crate) struct ListQuota {
     /// The root of the subtree.
@@ -102,17 +102,17 @@ pub(crate) struct ListQuota {
 
 impl Run for ListQuota {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
-        let place = Place::of(shell, &self.path)?;
-        let Some(limits) = place.read_text(LIMITS).await? else {
+        let paths = QuotaPaths::of(shell, &self.path)?;
+        let Some(limits) = paths.read_text(LIMITS).await? else {
             return Err(Failure::failed(format!("quota for {} does not exist.", self.path)));
         };
-        let used = place.read_text(STATS).await?;
+        let used = paths.read_text(STATS).await?;
         if shell.output.is_json() {
             let used = used.as_deref().map(|text| Limits::parse(text).to_json());
             let limits = Limits::parse(&limits).to_json();
             return shell.output.json(&json!({"path": self.path, "limits": limits, "used": used}));
         }
-        shell.output.note(format!("absolute path is {}", place.node(LIMITS)));
+        shell.output.note(format!("absolute path is {}", paths.node(LIMITS)));
         shell.output.say(format!("Output quota for {} {limits}", self.path))?;
         match used {
             Some(used) => shell.output.say(format!("Output stat for {} {used}", self.path)),
@@ -128,16 +128,16 @@ Examples:
   delquota /app        the whole quota
   delquota -N /app     only the hard limit of znodes")]
 pub(crate) struct DelQuota {
-    /// Only the soft limit of znodes.
+    /// Remove only the soft limit of znodes.
     #[arg(short = 'n')]
     count: bool,
-    /// Only the soft limit of bytes.
+    /// Remove only the soft limit of bytes.
     #[arg(short = 'b')]
     bytes: bool,
-    /// Only the hard limit of znodes.
+    /// Remove only the hard limit of znodes.
     #[arg(short = 'N')]
     hard_count: bool,
-    /// Only the hard limit of bytes.
+    /// Remove only the hard limit of bytes.
     #[arg(short = 'B')]
     hard_bytes: bool,
     /// The root of the subtree.
@@ -147,11 +147,11 @@ pub(crate) struct DelQuota {
 
 impl Run for DelQuota {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
-        let place = Place::of(shell, &self.path)?;
-        let Some((mut limits, version)) = place.read_limits().await? else {
-            // What servers keep may have been left behind, and would be in the way of a new quota.
-            if place.root.exists(&place.node(STATS)).await?.is_some() {
-                place.delete().await?;
+        let paths = QuotaPaths::of(shell, &self.path)?;
+        let Some((mut limits, version)) = paths.read_limits().await? else {
+            // The servers' znode may have been left behind, and would block a new quota.
+            if paths.root.exists(&paths.node(STATS)).await?.is_some() {
+                paths.delete().await?;
             }
             return match shell.output.is_json() {
                 true => shell.output.json(&json!({"path": self.path, "limits": null})),
@@ -159,7 +159,7 @@ impl Run for DelQuota {
             };
         };
         if !(self.count || self.bytes || self.hard_count || self.hard_bytes) {
-            place.delete().await?;
+            paths.delete().await?;
             return match shell.output.is_json() {
                 true => shell.output.json(&json!({"path": self.path, "limits": null})),
                 false => Ok(()),
@@ -169,7 +169,7 @@ impl Run for DelQuota {
         limits.bytes = limits.bytes.filter(|_| !self.bytes);
         limits.hard_count = limits.hard_count.filter(|_| !self.hard_count);
         limits.hard_bytes = limits.hard_bytes.filter(|_| !self.hard_bytes);
-        place.write_limits(&limits, version).await?;
+        paths.write_limits(&limits, version).await?;
         match shell.output.is_json() {
             true => shell.output.json(&json!({"path": self.path, "limits": limits.to_json()})),
             false => Ok(()),
@@ -177,16 +177,16 @@ impl Run for DelQuota {
     }
 }
 
-/// Where the quota of a znode is.
-struct Place {
+/// The paths of a znode's quota.
+struct QuotaPaths {
     root: Client,
-    /// The znode as servers see it.
+    /// The znode's path as servers see it, including the chroot.
     full: String,
-    /// Parent of the two znodes.
+    /// The parent of the two quota znodes.
     quota: String,
 }
 
-impl Place {
+impl QuotaPaths {
     fn of(shell: &Shell, path: &str) -> Result<Self, Failure> {
         check_path(path)?;
         let connection = shell.connection()?;
@@ -200,7 +200,7 @@ impl Place {
             ROOT => QUOTA.to_owned(),
             full => format!("{QUOTA}{full}"),
         };
-        Ok(Place { root: connection.root().clone(), full, quota })
+        Ok(QuotaPaths { root: connection.root().clone(), full, quota })
     }
 
     fn node(&self, name: &str) -> String {
@@ -231,7 +231,7 @@ impl Place {
         }
     }
 
-    /// Only if the limits are those that were read: another client may have set another limit.
+    /// Writes the limits only if they have the version that was read: another client may have set a limit.
     async fn write_limits(&self, limits: &Limits, version: i32) -> Result<(), Failure> {
         let set = self.root.set(&self.node(LIMITS), limits.to_string()).version(version);
         match set.await {
@@ -256,7 +256,7 @@ impl Place {
         Ok(())
     }
 
-    /// Only znodes with a quota below them have something here, so this is a small tree.
+    /// Walks the quota tree, which is small: it has only znodes with a quota at or below them.
     async fn check_no_child_quota(&self) -> Result<(), Failure> {
         let mut pending = vec![self.quota.clone()];
         while let Some(quota) = pending.pop() {
@@ -266,7 +266,7 @@ impl Place {
                 Err(error) => return Err(error.into()),
             };
             let is_limited = names.iter().any(|name| name == LIMITS);
-            // Anything else lies below the root, whose quota servers keep apart.
+            // A quota of the root does not count: servers keep it separate.
             if is_limited && quota != self.quota && self.quota != QUOTA {
                 let child = &quota[QUOTA.len()..];
                 let text = format!("{} has a child {child} which has a quota", self.full);
@@ -277,20 +277,20 @@ impl Place {
         Ok(())
     }
 
-    /// Both znodes or none, also if an earlier quota has left the second one behind. Servers count what is there when
-    /// the second one is made.
+    /// Creates both znodes or neither, even if an earlier quota has left the second one behind. Servers count what
+    /// exists when the second one is created.
     async fn create(&self, wanted: &Limits) -> Result<(Limits, Limits), Failure> {
         self.root.ensure(&self.quota, herdsman_client::Lifetime::Persistent).await?;
-        let nothing = Limits { count: Some(0), bytes: Some(0), ..Limits::default() };
+        let zero = Limits { count: Some(0), bytes: Some(0), ..Limits::default() };
         let limits = Op::create(&self.node(LIMITS), wanted.to_string());
         let stats = self.node(STATS);
         let leftover = self.root.exists(&stats).await?.map(|_| Op::delete(&stats));
-        let stats = Op::create(&stats, nothing.stats_text());
+        let stats = Op::create(&stats, zero.stats_text());
         self.root.transaction([limits].into_iter().chain(leftover).chain([stats])).await?;
-        Ok((*wanted, self.read(STATS).await?.unwrap_or(nothing)))
+        Ok((*wanted, self.read(STATS).await?.unwrap_or(zero)))
     }
 
-    /// Both znodes in one transaction, or the one that is there; with the parents that nobody needs any more.
+    /// Deletes both znodes in one transaction, or the one that exists, and the parents that are no longer needed.
     async fn delete(&self) -> Result<(), Failure> {
         let both = [LIMITS, STATS].map(|name| self.node(name));
         match self.root.transaction(both.each_ref().map(|path| Op::delete(path))).await {

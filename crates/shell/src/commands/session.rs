@@ -10,13 +10,13 @@ use crate::connection::Connection;
 use crate::failure::Failure;
 use crate::shell::Shell;
 
-/// Open a session, with the same servers or with others.
+/// Open a session, with the same or with other servers.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  connect                               after `close`, or to begin anew
-  connect zk1:2181,zk2:2181/app         other servers; /app is taken for the root
-The session there was is closed: its ephemerals and watches go.")]
+  connect                               after `close`, or to get a new session
+  connect zk1:2181,zk2:2181/app         other servers; paths are relative to /app
+The present session is closed: its ephemerals and watches are removed.")]
 pub(crate) struct Connect {
     /// `host:port,host:port/chroot`.
     #[arg(value_name = "SERVERS")]
@@ -32,7 +32,7 @@ impl Run for Connect {
         let connection = Connection::open(&arguments, |line| shell.output.note(line)).await?;
         let session = connection.root().session().id();
         if let Some(old) = shell.detach() {
-            say_goodbye(shell, &old).await;
+            close_session(shell, &old).await;
         }
         shell.attach(connection);
         shell.connection_arguments = arguments;
@@ -47,16 +47,16 @@ impl Run for Connect {
     }
 }
 
-/// End the session; the shell goes on.
+/// Close the session, but not the shell.
 #[derive(Args, Debug)]
-#[command(after_help = "Its ephemerals go at once. `connect` opens the next one.")]
+#[command(after_help = "Its ephemerals are deleted at once. `connect` opens a new session.")]
 pub(crate) struct Close {}
 
 impl Run for Close {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
         shell.connection()?;
         if let Some(connection) = shell.detach() {
-            say_goodbye(shell, &connection).await;
+            close_session(shell, &connection).await;
         }
         match shell.output.is_json() {
             true => shell.output.json(&json!({"closed": true})),
@@ -65,7 +65,7 @@ impl Run for Close {
     }
 }
 
-/// End the session and the shell.
+/// Close the session and end the shell.
 #[derive(Args, Debug)]
 pub(crate) struct Quit {}
 
@@ -79,11 +79,13 @@ impl Run for Quit {
 /// How long to wait for a server to confirm the end of the session.
 const CLOSE_MAX: Duration = Duration::from_secs(5);
 
-/// Ends a session in order, but does not wait for ever.
-pub(crate) async fn say_goodbye(shell: &mut Shell, connection: &Connection) {
+/// Closes a session, but does not wait forever.
+pub(crate) async fn close_session(shell: &mut Shell, connection: &Connection) {
     let is_connected = connection.root().state().is_connected();
     let closed = tokio::time::timeout(CLOSE_MAX, connection.root().close()).await;
     if is_connected && !matches!(closed, Ok(Ok(()))) {
-        shell.output.note("no answer to the goodbye; the session ends after its timeout");
+        shell
+            .output
+            .note("the server did not confirm the close; the session expires after its timeout");
     }
 }

@@ -15,18 +15,18 @@ use crate::shell::Shell;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  set /app/motd 'hello world'     quotes keep the space
+  set /app/motd 'hello world'     data with a space, in quotes
   set -v 3 /app/motd hello        only if the data has version 3
-  set -b /app/blob AAEC/w==       any bytes, in base64
+  set -b /app/blob AAEC/w==       binary data, in base64
   set /app/motd -- -dash          data that begins with a dash")]
 pub(crate) struct Set {
     /// Also print the stat.
     #[arg(short = 's')]
     stat: bool,
-    /// Only if the data has this version.
+    /// Change it only if the data has this version.
     #[arg(short = 'v', value_name = "VERSION", allow_negative_numbers = true)]
     version: Option<i32>,
-    /// The data is given in base64.
+    /// The data is in base64.
     #[arg(short = 'b')]
     base64: bool,
     /// The znode.

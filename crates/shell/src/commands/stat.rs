@@ -1,4 +1,4 @@
-//! What is known about a znode besides its data: `stat`, `getEphemerals`, `getAllChildrenNumber`.
+//! Commands about znodes besides their data: `stat`, `getEphemerals`, `getAllChildrenNumber`.
 
 use clap::Args;
 use serde_json::json;
@@ -14,9 +14,9 @@ use crate::watches::WatchKind;
 #[command(after_help = "\
 Examples:
   stat /app        versions, times, sizes
-  stat -w /app     and say when it changes, once; it need not exist yet")]
+  stat -w /app     also report the next change; it need not exist yet")]
 pub(crate) struct Stat {
-    /// Say when the znode is created, changed or deleted, once.
+    /// Watch the znode: report when it is next created, changed or deleted.
     #[arg(short = 'w')]
     watch: bool,
     /// The znode.

@@ -1,4 +1,4 @@
-//! `copy` and `move`: a subtree to another place of the same ensemble.
+//! `copy` and `move`: copies or moves a subtree within an ensemble.
 
 use clap::Args;
 use herdsman_client::Client;
@@ -12,50 +12,50 @@ use crate::shell::Shell;
 use crate::subtree::copy::{Extent, Moved, Survey, TargetPolicy, copy, move_subtree, survey};
 use crate::subtree::human;
 
-/// Copy a znode, or a subtree with -r, to a place where there is none.
+/// Copy a znode, or a subtree with -r, to a path that does not exist.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   copy /app/config /app/config.old
   copy -r /app /backup/app --dry-run
-Data, ACLs and types are kept, versions begin again. Ephemerals are refused: they belong to sessions. \
-Nothing is overwritten. A copy that was interrupted is finished with --resume: what is there already must be \
+Data, ACLs and types are kept, versions start again from 0. Ephemerals are rejected: they belong to sessions. \
+Nothing is overwritten. --resume finishes an interrupted copy: znodes that already exist in the target must be \
 equal; other znodes in the target are left as they are.")]
 pub(crate) struct Copy {
     #[command(flatten)]
-    places: Places,
-    /// Everything below it as well.
+    paths: Paths,
+    /// Include everything below it.
     #[arg(short = 'r', long)]
     recursive: bool,
 }
 
-/// Move a subtree to a place where there is none.
+/// Move a subtree to a path that does not exist.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   move /app/old /app/new
   move /app /archive/app --dry-run
-Up to 500 znodes and 256 KiB move in one transaction. A larger subtree is copied and then deleted; a move \
-that was interrupted is finished with --resume. Nothing is deleted that the target does not have: if another \
-client changes the source meanwhile, the move stops and says so. It needs permission to create and delete \
-children of every parent, and a session that can create ephemerals. Ephemerals are refused.")]
+Up to 500 znodes and 256 KiB move in one transaction. A larger subtree is copied and then deleted; --resume \
+finishes an interrupted move. Nothing is deleted that the target does not have: if another client changes the \
+source meanwhile, the move stops and reports it. It needs permission to create and delete children of every \
+parent, and a session that can create ephemerals. Ephemerals are rejected.")]
 pub(crate) struct Move {
     #[command(flatten)]
-    places: Places,
+    paths: Paths,
 }
 
 #[derive(Args, Debug)]
-struct Places {
+struct Paths {
     /// The znode.
     #[arg(value_name = "SRC")]
     source: String,
-    /// Its new path; its parent exists.
+    /// Its new path; the parent must exist.
     #[arg(value_name = "DST")]
     target: String,
-    /// Say what would happen, and change nothing.
+    /// Show what would happen, and change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Go on where an earlier one was interrupted.
+    /// Continue an interrupted copy or move.
     #[arg(long)]
     resume: bool,
     #[command(flatten)]
@@ -65,8 +65,8 @@ struct Places {
 impl Run for Copy {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
         let extent = if self.recursive { Extent::Subtree } else { Extent::Leaf };
-        let hints = self.places.hints.hints()?;
-        let Some(survey) = self.places.survey(shell, extent, "copy").await? else {
+        let hints = self.paths.hints.hints()?;
+        let Some(survey) = self.paths.survey(shell, extent, "copy").await? else {
             return Ok(());
         };
         let client = shell.client()?.clone();
@@ -93,15 +93,15 @@ impl Run for Copy {
 
 impl Run for Move {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
-        let hints = self.places.hints.hints()?;
-        if self.places.resume && self.places.is_moved(shell).await? {
+        let hints = self.paths.hints.hints()?;
+        if self.paths.resume && self.paths.is_moved(shell).await? {
             return Err(Failure::failed(format!(
                 "{} does not exist; nothing was moved (a move that is already complete looks the \
                  same)",
-                self.places.source
+                self.paths.source
             )));
         }
-        let Some(survey) = self.places.survey(shell, Extent::Subtree, "move").await? else {
+        let Some(survey) = self.paths.survey(shell, Extent::Subtree, "move").await? else {
             return Ok(());
         };
         let client = shell.client()?.clone();
@@ -117,7 +117,7 @@ impl Run for Move {
         bar.finish_and_clear();
         let moved = moved?;
         warn_of_numbers(shell, &client, &survey).await;
-        self.places.say_moved(shell, moved)
+        self.paths.say_moved(shell, moved)
     }
 }
 
@@ -131,7 +131,7 @@ fn report_copied_on_interrupt(shell: &mut Shell, target: &str, written: &Count) 
     let (target, written) = (printable(target).into_owned(), written.clone());
     shell.on_interrupt(move || {
         let written = human::count(written.get(), "znode");
-        Some(format!("at least {written} written to {target}; --resume goes on"))
+        Some(format!("at least {written} written to {target}; --resume continues"))
     });
 }
 
@@ -144,13 +144,13 @@ fn report_moved_on_interrupt(shell: &mut Shell, survey: &Survey, written: &Count
         let deleted = human::count(deleted.get(), "znode");
         Some(format!(
             "at least {written} written to {target} and {deleted} deleted from {source}; nothing is \
-             lost, --resume goes on"
+             lost, --resume continues"
         ))
     });
 }
 
-impl Places {
-    /// Whether only the target is there: a move was finished and its reply lost, or the source has
+impl Paths {
+    /// Whether only the target exists: a move was completed and its reply lost, or the source has
     /// another path.
     async fn is_moved(&self, shell: &Shell) -> Result<bool, Failure> {
         let client = shell.client()?;
@@ -171,7 +171,7 @@ impl Places {
         shell.output.say(format!("moved {moved} to {target}{how}"))
     }
 
-    /// What there is to do; `None` if that was all that was asked. On a terminal, the user agrees.
+    /// Plans the work and asks the user to confirm. `None` if the plan was all that was requested.
     async fn survey(
         &self,
         shell: &mut Shell,
@@ -198,7 +198,7 @@ impl Places {
             }
             return Ok(None);
         }
-        shell.confirm(&format!("This would {what}. Go on?")).await?;
+        shell.confirm(&format!("This would {what}. Continue?")).await?;
         Ok(Some(survey))
     }
 }

@@ -1,11 +1,11 @@
-//! `diff`: two subtrees, here, elsewhere or in files.
+//! `diff`: compares two subtrees, on this ensemble, on others or in files.
 
 use clap::Args;
 use herdsman_client::Client;
 use serde_json::json;
 
 use super::subtree_failure::SystemFlag;
-use super::{Run, say_goodbye};
+use super::{Run, close_session};
 use crate::arguments::ConnectionArguments;
 use crate::connection::Connection;
 use crate::failure::Failure;
@@ -19,23 +19,23 @@ use crate::subtree::file::{Completeness, ExportFile};
 use crate::subtree::location::Location;
 use crate::subtree::path;
 
-/// Exit codes, as of diff(1).
+/// Exit codes, as in diff(1).
 const DIFFERENT: u8 = 1;
-const TROUBLE: u8 = 2;
+const FAILED: u8 = 2;
 
 /// Compare two subtrees: data, ACLs and types.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A subtree is written as
-  /app                      here
+A subtree is given as
+  /app                      a path on this ensemble
   zk2:2181,zk3:2181//app    on another ensemble: servers, a slash, the path; same credentials
-  app.jsonl, file:/x        in a file that `export` has written
+  app.jsonl, file:/x        a file written by `export`
 Examples:
   diff /app /copy
   diff /app zk2:2181//app --brief
   diff before.jsonl /app
-Exit codes: 0 equal, 1 different, 2 trouble. Servers do not tell clients which znodes are containers \
-or have a time to live; between two files those are compared as well.")]
+Exit codes: 0 equal, 1 different, 2 failed. Servers do not tell clients which znodes are containers \
+or have a time to live; between two files these are compared as well.")]
 pub(crate) struct DiffSubtrees {
     /// The first subtree.
     #[arg(value_name = "A", value_parser = Location::parse)]
@@ -43,13 +43,13 @@ pub(crate) struct DiffSubtrees {
     /// The second subtree.
     #[arg(value_name = "B", value_parser = Location::parse)]
     right: Location,
-    /// Only say which znodes differ, and of a subtree that only one side has only its root.
+    /// Only list which znodes differ; of a subtree that only one side has, only its root.
     #[arg(long)]
     brief: bool,
-    /// Also zxids, times and versions.
+    /// Also compare zxids, times and versions.
     #[arg(long)]
     stat: bool,
-    /// Take files that were cut short, or have lines more or less.
+    /// Accept files that are truncated, or have added or missing lines.
     #[arg(long)]
     partial: bool,
     #[command(flatten)]
@@ -58,10 +58,10 @@ pub(crate) struct DiffSubtrees {
 
 impl Run for DiffSubtrees {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
-        let mut guests = Vec::new();
-        let compared = self.compare(shell, &mut guests).await;
-        for guest in &guests {
-            say_goodbye(shell, guest).await;
+        let mut connections = Vec::new();
+        let compared = self.compare(shell, &mut connections).await;
+        for connection in &connections {
+            close_session(shell, connection).await;
         }
         match compared {
             Ok(counts) if counts.is_equal() => Ok(()),
@@ -70,7 +70,7 @@ impl Run for DiffSubtrees {
             Err(failure) => {
                 shell.output.fail(&failure);
                 self.hint_at_files(shell);
-                Err(Failure::Answer(TROUBLE))
+                Err(Failure::Answer(FAILED))
             }
         }
     }
@@ -80,11 +80,11 @@ impl DiffSubtrees {
     async fn compare(
         &self,
         shell: &mut Shell,
-        guests: &mut Vec<Connection>,
+        connections: &mut Vec<Connection>,
     ) -> Result<DiffCounts, Failure> {
         let stat = if self.stat { StatComparison::On } else { StatComparison::Off };
-        let left = self.side(shell, &self.left, guests).await?;
-        let right = self.side(shell, &self.right, guests).await?;
+        let left = self.side(shell, &self.left, connections).await?;
+        let right = self.side(shell, &self.right, connections).await?;
         let labels = (label(&self.left), label(&self.right));
         let labels = Labels { left: &labels.0, right: &labels.1 };
         let mut diff = Diff::new(left, right, stat);
@@ -108,13 +108,13 @@ impl DiffSubtrees {
         Ok(counts)
     }
 
-    /// An absolute path is that of a znode; somebody may have meant a file.
+    /// An absolute path is that of a znode, but the user may have meant a file.
     fn hint_at_files(&self, shell: &mut Shell) {
         for location in [&self.left, &self.right] {
             if let Location::Here(path) = location
                 && std::path::Path::new(path).is_file()
             {
-                shell.output.note(format!("if {path} is meant to be a file, write file:{path}"));
+                shell.output.note(format!("if {path} is meant to be a file, use file:{path}"));
             }
         }
     }
@@ -123,7 +123,7 @@ impl DiffSubtrees {
         &self,
         shell: &mut Shell,
         location: &Location,
-        guests: &mut Vec<Connection>,
+        connections: &mut Vec<Connection>,
     ) -> Result<Side, Failure> {
         let system = self.system.system();
         let live = |client: &Client, path: &str| Side::live(client, path, system);
@@ -138,9 +138,10 @@ impl DiffSubtrees {
                     servers: servers.clone(),
                     ..shell.connection_arguments.clone()
                 };
-                let guest = Connection::open(&arguments, |line| shell.output.note(line)).await?;
-                let side = live(guest.client(), path);
-                guests.push(guest);
+                let connection =
+                    Connection::open(&arguments, |line| shell.output.note(line)).await?;
+                let side = live(connection.client(), path);
+                connections.push(connection);
                 Ok(side)
             }
             Location::File(file) => {
@@ -169,7 +170,7 @@ impl DiffSubtrees {
     }
 }
 
-/// Whether the root of what only one side has was shown already; otherwise remembers it.
+/// Whether a znode is below one that was already shown as missing on the other side; otherwise records it.
 fn is_below(shown: &mut Option<String>, difference: &Difference) -> bool {
     if matches!(difference, Difference::Changed { .. }) {
         return false;
@@ -191,7 +192,7 @@ fn label(location: &Location) -> String {
     }
 }
 
-/// Lines that begin as a unified diff's are coloured as one.
+/// Colours a line as in a unified diff.
 pub(crate) fn painted(style: Style, line: &str) -> String {
     match line.trim_start().bytes().next() {
         Some(b'-') => style.paint(Tint::Bad, line),

@@ -1,4 +1,4 @@
-//! `edit`: a znode's data in the user's own editor.
+//! `edit`: edits a znode's data in the user's editor.
 
 use std::sync::Arc;
 
@@ -23,21 +23,21 @@ use crate::subtree::edit::{
 #[command(after_help = "\
 Examples:
   edit /app/config                   as text
-  edit /app/config --format json     indented, and checked before it is written
+  edit /app/config --format json     indented, and validated before it is written
   edit /app/key --hex                bytes as hex digits
-It is written only if no other client has changed the znode meanwhile. Whenever your text is not \
-written, it is kept in a file. While the editor is open, Ctrl-C is for the editor.")]
+The data is written only if no other client has changed the znode meanwhile. If your text cannot be \
+written, it is kept in a file. While the editor is open, Ctrl-C goes to the editor.")]
 pub(crate) struct Edit {
     /// The znode.
     #[arg(value_name = "PATH")]
     path: String,
-    /// The form in which to edit it.
+    /// How to show the data in the editor.
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = FormatWord::Text)]
     format: FormatWord,
     /// The same as --format hex.
     #[arg(long, conflicts_with = "format")]
     hex: bool,
-    /// The editor, in place of $VISUAL and $EDITOR. It may have arguments, as in `code --wait`.
+    /// The editor to use instead of $VISUAL and $EDITOR. It may have arguments, as in `code --wait`.
     #[arg(long, value_name = "COMMAND")]
     editor: Option<String>,
 }
@@ -57,9 +57,9 @@ impl Run for Edit {
         let draft = Arc::new(Draft::new(&shown, format)?);
         let (kept, path) = (Arc::clone(&draft), draft.path().to_owned());
         shell.on_interrupt(move || {
-            // An editor that is open may still save.
+            // An open editor may still save.
             if kept.is_open() || kept.is_edited() {
-                return Some(format!("your text is in {}", path.display()));
+                return Some(format!("your text is saved in {}", path.display()));
             }
             kept.discard();
             None
@@ -71,7 +71,7 @@ impl Run for Edit {
             }
             Err(failure) if draft.is_edited() => {
                 let file = draft.path().display();
-                Err(Failure::failed(format!("{failure}; your text is in {file}")))
+                Err(Failure::failed(format!("{failure}; your text is saved in {file}")))
             }
             Err(failure) => {
                 draft.discard();
@@ -82,7 +82,7 @@ impl Run for Edit {
 }
 
 impl Edit {
-    /// If this fails, the draft still has the user's text.
+    /// Edits and writes the data. If this fails, the draft still has the user's text.
     async fn edit(
         &self,
         shell: &mut Shell,
@@ -93,7 +93,7 @@ impl Edit {
         let format = self.edit_format();
         let from_environment = [std::env::var("VISUAL").ok(), std::env::var("EDITOR").ok()];
         let editor = choose_editor(std::iter::once(self.editor.clone()).chain(from_environment));
-        // On a thread of its own, so that the session is kept alive meanwhile.
+        // On a separate thread, so that the session is kept alive meanwhile.
         let foreground = shell.foreground.give_away();
         let edited = Arc::clone(draft);
         let edited = tokio::task::spawn_blocking(move || edited.edit(&editor)).await;
@@ -101,7 +101,7 @@ impl Edit {
         edited.map_err(|error| Failure::failed(format!("the editor: {error}")))??;
         let after = from_editable(&draft.read()?, &before.data, format)?;
         if is_unchanged(&before.data, &after, format) {
-            return self.tell_unchanged(shell, before);
+            return self.report_unchanged(shell, before);
         }
         self.show_change(shell, shown, &to_editable(&after, format)?)?;
         shell.confirm(&format!("Write this to {}?", self.path)).await?;
@@ -117,7 +117,7 @@ impl Edit {
         }
     }
 
-    fn tell_unchanged(&self, shell: &mut Shell, before: &Node) -> Result<(), Failure> {
+    fn report_unchanged(&self, shell: &mut Shell, before: &Node) -> Result<(), Failure> {
         if shell.output.is_json() {
             let version = before.stat.version;
             return shell
@@ -128,7 +128,7 @@ impl Edit {
         Ok(())
     }
 
-    /// Only for people: scripts see what the znode holds afterwards.
+    /// Shows the difference, but not in JSON mode.
     fn show_change(&self, shell: &mut Shell, before: &str, after: &str) -> Result<(), Failure> {
         if shell.output.is_json() {
             return Ok(());
@@ -139,9 +139,9 @@ impl Edit {
         lines.iter().try_for_each(|line| shell.output.say(painted(style, line)))
     }
 
-    /// A version alone would not do: a znode that was deleted and created again may have the same.
-    /// No request compares more, so the znode is looked at right before, and the reply shows whether
-    /// it was still the same one.
+    /// Writes the data if the znode has not changed. The version alone is not enough: a znode that was
+    /// deleted and created again may have the same. No request compares more, so the znode is checked
+    /// right before, and the reply shows whether it was still the same one.
     async fn write(&self, shell: &mut Shell, before: &Node, after: Bytes) -> Result<(), Failure> {
         let client = shell.client()?;
         let seen = ZnodeVersion::of(&before.stat);

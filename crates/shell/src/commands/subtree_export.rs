@@ -1,4 +1,4 @@
-//! `export`: a subtree as lines of JSON.
+//! `export`: writes a subtree as lines of JSON.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -20,21 +20,21 @@ use crate::subtree::{SubtreeError, human};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  export /app -o app.jsonl                  to a file, which appears when it is whole
+  export /app -o app.jsonl                  to a file, which appears when it is complete
   export /app | gzip > app.jsonl.gz         to a pipe
-  export /app -o x --container 'locks/*'    saying which znodes are containers
-`import` reads it back, here or elsewhere. Others may write meanwhile: it is not a snapshot.")]
+  export /app -o x --container 'locks/*'    marks these znodes as containers
+`import` restores it, here or on another ensemble. It is not a snapshot: other clients may write meanwhile.")]
 pub(crate) struct Export {
     /// The root of the subtree.
     #[arg(value_name = "PATH", default_value = "/")]
     path: String,
-    /// The file to write, readable by its owner alone. Standard output without it.
+    /// The file to write, readable only by its owner; by default standard output.
     #[arg(short = 'o', long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Replace the file if there is one.
+    /// Replace an existing file.
     #[arg(long, requires = "output")]
     force: bool,
-    /// Leave out what may not be read, with all that is below it.
+    /// Skip znodes that may not be read, and everything below them.
     #[arg(long)]
     skip_unreadable: bool,
     #[command(flatten)]
@@ -52,7 +52,7 @@ impl Run for Export {
         };
         let counts = match &self.output {
             None => {
-                // A bar among the lines would help nobody.
+                // A progress bar would be mixed with the lines.
                 let bar = match shell.output.terminal().output {
                     true => ProgressBar::hidden(),
                     false => progress(shell, &self.path).await?,
@@ -66,12 +66,12 @@ impl Run for Export {
             }
             Some(file) => self.export_to(shell, file, &options).await?,
         };
-        self.tell(shell, &counts)
+        self.report(shell, &counts)
     }
 }
 
 impl Export {
-    /// The file appears under its name when all of it is written.
+    /// Writes to a temporary file, which gets its name when it is complete.
     async fn export_to(
         &self,
         shell: &mut Shell,
@@ -103,27 +103,27 @@ impl Export {
         Ok(counts)
     }
 
-    /// Only a file is ever replaced: not a link, nor a device as `/dev/null`.
+    /// Checks that only a regular file is replaced: not a link, nor a device such as `/dev/null`.
     fn check_replaceable(&self, file: &Path) -> Result<(), Failure> {
         let text = match file.symlink_metadata() {
             Ok(metadata) if !metadata.is_file() => {
                 format!("{} exists and is not a file; it is not replaced", file.display())
             }
             Ok(_) if !self.force => {
-                format!("{} exists already; --force replaces it", file.display())
+                format!("{} already exists; --force replaces it", file.display())
             }
             _ => return Ok(()),
         };
         Err(Failure::failed(text))
     }
 
-    fn tell(&self, shell: &mut Shell, counts: &ExportCounts) -> Result<(), Failure> {
+    fn report(&self, shell: &mut Shell, counts: &ExportCounts) -> Result<(), Failure> {
         let ExportCounts { znodes, bytes, ephemerals, hidden_acls, vanished, unreadable, .. } =
             *counts;
         if hidden_acls > 0 {
             let hidden = human::count(hidden_acls, "ACL");
             shell.output.note(format!(
-                "{hidden} with a digest that only those see who may change it: import will refuse them"
+                "{hidden} with a digest that is shown only to users who may change the ACL: import will reject them"
             ));
         }
         if shell.output.is_json() && self.output.is_some() {
@@ -137,8 +137,8 @@ impl Export {
             format!("exported {}, {size}, of {}", human::count(znodes, "znode"), self.path);
         for (count, what) in [
             (ephemerals, "ephemeral"),
-            (vanished, "gone meanwhile"),
-            (unreadable, "not readable and left out"),
+            (vanished, "deleted meanwhile"),
+            (unreadable, "not readable and skipped"),
         ] {
             if count > 0 {
                 line += &format!(", {count} {what}");
@@ -149,7 +149,7 @@ impl Export {
     }
 }
 
-/// A bar as long as the subtree is large, if anybody sees it and the server can count.
+/// A progress bar for the size of the subtree, if it can be shown and the server can count.
 async fn progress(shell: &Shell, path: &str) -> Result<ProgressBar, Failure> {
     if !shell.output.terminal().errors {
         return Ok(ProgressBar::hidden());

@@ -1,4 +1,4 @@
-//! How work on subtrees fails, as the shell tells it; and what its commands have in common.
+//! Failures of operations on subtrees, and what their commands share.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -23,10 +23,10 @@ impl From<SubtreeError> for Failure {
     }
 }
 
-/// Whether the service's own znodes belong to a walk.
+/// The flag to include the service's own znodes in a walk.
 #[derive(Args, Clone, Copy, Debug)]
 pub(crate) struct SystemFlag {
-    /// Also /zookeeper, where the service keeps quotas and its configuration.
+    /// Include /zookeeper, where the service keeps quotas and its configuration.
     #[arg(long)]
     all: bool,
 }
@@ -37,13 +37,13 @@ impl SystemFlag {
     }
 }
 
-/// What the client protocol does not tell of a znode's type.
+/// The flags for types of znodes, which the client protocol does not include.
 #[derive(Args, Debug)]
 pub(crate) struct HintFlags {
-    /// These are containers: a glob of paths below PATH, as `locks/*`. Servers do not tell clients.
+    /// Treat these znodes as containers: a glob of paths below PATH, as `locks/*`. Servers do not tell clients.
     #[arg(long = "container", value_name = "GLOB")]
     containers: Vec<String>,
-    /// These have a time to live, as `jobs/*=10m`. Servers do not tell clients.
+    /// Give these znodes a time to live, as `jobs/*=10m`. Servers do not tell clients.
     #[arg(long = "ttl", value_name = "GLOB=DURATION")]
     ttls: Vec<String>,
 }
@@ -54,12 +54,12 @@ impl HintFlags {
     }
 }
 
-/// A bar for work that writes. After Ctrl-C it stays, and says how far the work has come.
+/// A progress bar for work that writes. After Ctrl-C it stays and shows the progress.
 pub(crate) fn writing_bar(output: &Output, total: u64) -> ProgressBar {
     output.progress("znodes", total).with_finish(ProgressFinish::Abandon)
 }
 
-/// Counts that a command keeps up to date, to be said if it is interrupted.
+/// A count that a command keeps up to date, to be reported if it is interrupted.
 #[derive(Clone, Default)]
 pub(crate) struct Count(Arc<AtomicU64>);
 
@@ -79,7 +79,7 @@ pub(crate) struct Lines<'o> {
     pending: Vec<u8>,
 }
 
-/// What is collected before it is written.
+/// How much is collected before it is written.
 const PENDING_BYTES_MAX: usize = 64 << 10;
 
 impl<'o> Lines<'o> {

@@ -1,4 +1,4 @@
-//! `find`: the znodes of a subtree that match.
+//! `find`: lists the znodes of a subtree that match conditions.
 
 use std::time::Duration;
 
@@ -21,10 +21,10 @@ use crate::subtree::{Visit, Walk, WalkOptions, human};
 Examples:
   find /app --name '*.json'            by name; * and ? stop at slashes
   find / --regex '/lock-[0-9]+$'       by path
-  find /app --data host=old            by a text in the data
-  find / --ephemeral --owner 0x1234    what a session owns
-  find / --older 30d --larger 64k      large and long unchanged
-All conditions must hold. Matches are printed as they are found.")]
+  find /app --data host=old            by text in the data
+  find / --ephemeral --owner 0x1234    ephemerals of a session
+  find / --older 30d --larger 64k      large and unchanged for a month
+A znode must meet all conditions. Matches are printed as they are found.")]
 pub(crate) struct Find {
     /// The root of the subtree.
     #[arg(value_name = "PATH", default_value = "/")]
@@ -32,19 +32,19 @@ pub(crate) struct Find {
     /// The name matches this glob.
     #[arg(long, value_name = "GLOB", value_parser = Pattern::glob)]
     name: Option<Pattern>,
-    /// Some part of the path matches this regular expression.
+    /// Part of the path matches this regular expression.
     #[arg(long, value_name = "REGEX", value_parser = Pattern::regex)]
     regex: Option<Pattern>,
-    /// This text is in the data.
+    /// The data contains this text.
     #[arg(long, value_name = "TEXT", value_parser = as_text_pattern)]
     data: Option<Pattern>,
-    /// Some part of the data matches this regular expression.
+    /// Part of the data matches this regular expression.
     #[arg(long, value_name = "REGEX", value_parser = Pattern::regex, conflicts_with = "data")]
     data_regex: Option<Pattern>,
     /// Ephemerals only; the same as --type ephemeral.
     #[arg(long, conflicts_with = "kind")]
     ephemeral: bool,
-    /// Of this type only. Servers do not tell clients which znodes are containers or have a time to
+    /// Only znodes of this type. Servers do not tell clients which znodes are containers or have a time to
     /// live: those count as persistent.
     #[arg(long = "type", value_name = "TYPE", value_enum)]
     kind: Option<Kind>,
@@ -57,13 +57,13 @@ pub(crate) struct Find {
     /// Not changed for this time.
     #[arg(long, value_name = "DURATION", value_parser = human::parse_duration)]
     older: Option<Duration>,
-    /// More bytes of data than this: 1000, 64k, 1M.
+    /// More data than this: 1000, 64k, 1M.
     #[arg(long, value_name = "BYTES", value_parser = human::parse_size)]
     larger: Option<u64>,
-    /// Neither data nor children.
+    /// Without data and children.
     #[arg(long)]
     empty: bool,
-    /// Stop after so many.
+    /// Stop after this many matches.
     #[arg(long, value_name = "COUNT")]
     max: Option<u64>,
     #[command(flatten)]
@@ -76,7 +76,7 @@ enum Kind {
     Ephemeral,
 }
 
-/// In the form that a value parser has.
+/// [`Pattern::text`] as a value parser.
 fn as_text_pattern(text: &str) -> Result<Pattern, std::convert::Infallible> {
     Ok(Pattern::text(text))
 }
@@ -96,7 +96,7 @@ impl Run for Find {
                 Visit::Unreadable(_) => unreadable += 1,
                 Visit::Znode(znode) if search.is_match(&znode, now_ms) => {
                     found += 1;
-                    let path = &znode.place.path;
+                    let path = &znode.position.path;
                     match shell.output.is_json() {
                         true => {
                             let stat = stat_json(&znode.stat);
@@ -110,7 +110,7 @@ impl Run for Find {
         }
         if unreadable > 0 {
             let unreadable = human::count(unreadable, "znode");
-            shell.output.note(format!("{unreadable} could not be read, nor what is below"));
+            shell.output.note(format!("{unreadable} could not be read, nor anything below"));
         }
         Ok(())
     }

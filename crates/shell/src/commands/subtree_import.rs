@@ -1,4 +1,4 @@
-//! `import`: lines of JSON as a subtree.
+//! `import`: creates a subtree from lines of JSON.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,56 +18,56 @@ use crate::subtree::import::{
     AclChoice, Ephemerals, Existing, ImportOptions, Plan, PlanCounts, plan,
 };
 
-/// Create the znodes of a file that `export` has written.
+/// Create the znodes of a file written by `export`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  import app.jsonl                   where it came from
-  import app.jsonl /copy --dry-run   what would happen at /copy
-  import app.jsonl --overwrite       also change what is there and differs
-The whole file and all existing znodes are checked before anything is changed. Znodes above the target \
-are created if they are missing. Nothing is ever deleted. An --overwrite that is interrupted may leave one \
-znode unreadable; the same import again, or setAcl, makes it readable again.")]
+  import app.jsonl                   to the path that was exported
+  import app.jsonl /copy --dry-run   show what would happen at /copy
+  import app.jsonl --overwrite       also change existing znodes that differ
+The whole file and all existing znodes are checked before anything is changed. Missing znodes above the target \
+are created. Nothing is ever deleted. An interrupted --overwrite may leave one znode unreadable; run the same \
+import again, or setAcl, to make it readable again.")]
 pub(crate) struct Import {
     /// The file; - for standard input.
     #[arg(value_name = "FILE", default_value = "-")]
     file: String,
-    /// The root of the subtree; the one it was exported from without it.
+    /// The root of the subtree; by default the path that was exported.
     #[arg(value_name = "PATH")]
     path: Option<String>,
-    /// Say what would happen, and change nothing.
+    /// Show what would happen, and change nothing.
     #[arg(short = 'n', long)]
     dry_run: bool,
-    /// Change znodes that are there and differ.
+    /// Change existing znodes that differ.
     #[arg(long, conflicts_with = "skip_existing")]
     overwrite: bool,
-    /// Leave znodes alone that are there and differ.
+    /// Skip existing znodes that differ.
     #[arg(long)]
     skip_existing: bool,
-    /// The file's ACLs, or new znodes that are open to all.
+    /// Which ACLs new znodes get.
     #[arg(long, value_name = "WHICH", value_enum, default_value_t = AclWord::Keep)]
     acl: AclWord,
-    /// What becomes of ephemerals, which cannot have their sessions back.
+    /// What to do with ephemerals, which cannot have their sessions back.
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = EphemeralsWord::Skip)]
     ephemerals: EphemeralsWord,
-    /// Take a file that was cut short, or has lines more or less.
+    /// Accept a file that is truncated, or has added or missing lines.
     #[arg(long)]
     partial: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum AclWord {
-    /// Those of the file.
+    /// The ACLs of the file.
     Keep,
-    /// Open to all.
+    /// All permissions for everyone.
     Open,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum EphemeralsWord {
-    /// They are left out.
+    /// Skip them.
     Skip,
-    /// They become persistent.
+    /// Create persistent znodes.
     AsPersistent,
 }
 
@@ -82,7 +82,7 @@ impl Run for Import {
         let options = self.options();
         let plan = plan(&client, &file, &outline, &target, options).await?;
         if self.dry_run {
-            tell(shell, &plan, Tense::Would)?;
+            report(shell, &plan, Tense::Would)?;
             return match plan.counts.conflict {
                 0 => Ok(()),
                 _ => Err(Failure::Answer(1)),
@@ -91,7 +91,7 @@ impl Run for Import {
         refuse_conflicts(shell, &plan)?;
         if plan.counts.update > 0 {
             let update = human::count(plan.counts.update, "znode");
-            shell.confirm(&format!("This changes {update} at {target}. Go on?")).await?;
+            shell.confirm(&format!("This changes {update} at {target}. Continue?")).await?;
         }
         let bar = writing_bar(&shell.output, outline.znodes);
         let so_far = Arc::new(Mutex::new(Progress::default()));
@@ -106,7 +106,7 @@ impl Run for Import {
         if let Some(warning) = plan.sequence_numbers.warning(&client).await {
             shell.output.note(warning);
         }
-        tell(shell, &plan, Tense::Did)
+        report(shell, &plan, Tense::Did)
     }
 }
 
@@ -116,7 +116,7 @@ impl Import {
             return Ok(ExportFile::open(Path::new(&self.file))?);
         }
         let Some(input) = shell.take_input() else {
-            let text = "standard input has commands, or was read already: name a file";
+            let text = "standard input is used for commands, or was already read: name a file";
             return Err(Failure::failed(text));
         };
         let spooled =
@@ -149,8 +149,8 @@ fn report_on_interrupt(shell: &mut Shell, so_far: &Arc<Mutex<Progress>>) {
         let so_far = so_far.lock().unwrap_or_else(PoisonError::into_inner);
         let written = human::count(so_far.written, "znode");
         let mut text = format!(
-            "at least {written} written; the same import again writes the others (with --skip-existing, if \
-             you may not read those that are written)"
+            "at least {written} written; run the same import again to write the rest (with --skip-existing, if \
+             you may not read the written ones)"
         );
         if let Some(path) = &so_far.replacing {
             text += &format!(
@@ -163,17 +163,17 @@ fn report_on_interrupt(shell: &mut Shell, so_far: &Arc<Mutex<Progress>>) {
     });
 }
 
-/// Says what is in the way, on standard error.
+/// Prints the conflicts on standard error, and fails if there are any.
 fn refuse_conflicts(shell: &mut Shell, plan: &Plan) -> Result<(), Failure> {
     if plan.counts.conflict == 0 {
         return Ok(());
     }
     note_conflicts(shell, plan);
-    let conflicts = human::count(plan.counts.conflict, "znode");
+    let conflicts = human::count(plan.counts.conflict, "conflict");
     let first = plan.conflicts.first().map_or("", |conflict| conflict.path.as_str());
     Err(Failure::failed(format!(
-        "{conflicts} in the way, first {first}; nothing was changed (--overwrite and --skip-existing \
-         say what to do)"
+        "{conflicts} with existing znodes, first {first}; nothing was changed (use --overwrite \
+         or --skip-existing)"
     )))
 }
 
@@ -181,19 +181,19 @@ fn note_conflicts(shell: &mut Shell, plan: &Plan) {
     for conflict in &plan.conflicts {
         let path = printable(&conflict.path);
         let line =
-            format!("line {}: {path} exists, with other {}", conflict.line, conflict.differs);
+            format!("line {}: {path} exists and differs in {}", conflict.line, conflict.differs);
         shell.output.note(line);
     }
 }
 
-/// Whether it was only planned.
+/// Whether the import was only planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tense {
     Would,
     Did,
 }
 
-fn tell(shell: &mut Shell, plan: &Plan, tense: Tense) -> Result<(), Failure> {
+fn report(shell: &mut Shell, plan: &Plan, tense: Tense) -> Result<(), Failure> {
     let PlanCounts { create, update, equal, skip, ephemerals, conflict } = plan.counts;
     if shell.output.is_json() {
         return shell.output.json(&json!({
@@ -213,9 +213,9 @@ fn tell(shell: &mut Shell, plan: &Plan, tense: Tense) -> Result<(), Failure> {
     };
     let mut line = format!("{path}: {created} {create}, {updated} {update}, {equal} equal");
     for (count, what) in [
-        (skip, "different or unreadable and left so"),
-        (ephemerals, "ephemerals left out"),
-        (conflict, "in the way: it would stop there and change nothing"),
+        (skip, "different or unreadable and skipped"),
+        (ephemerals, "ephemerals skipped"),
+        (conflict, "in conflict: the import would stop and change nothing"),
     ] {
         if count > 0 {
             line += &format!(", {count} {what}");

@@ -1,4 +1,4 @@
-//! `tree`: a subtree, drawn.
+//! `tree`: draws a subtree.
 
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -11,7 +11,7 @@ use crate::output::Tint;
 use crate::shell::Shell;
 use crate::subtree::lifetime::NodeType;
 use crate::subtree::tree::Branches;
-use crate::subtree::walk::Place;
+use crate::subtree::walk::Position;
 use crate::subtree::watch::preview;
 use crate::subtree::{Fetch, Visit, Walk, WalkOptions, Znode, human, path};
 
@@ -19,25 +19,25 @@ use crate::subtree::{Fetch, Visit, Walk, WalkOptions, Znode, human, path};
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  tree                     everything but /zookeeper
+  tree                     everything except /zookeeper
   tree /app -d 2 -s        two levels, with sizes
   tree /app --data         with the beginning of the data
-Ephemerals are marked with their session. Servers do not tell clients which znodes are containers or \
+Ephemerals are shown with their session. Servers do not tell clients which znodes are containers or \
 have a time to live.")]
 pub(crate) struct Tree {
     /// The root of the subtree.
     #[arg(value_name = "PATH", default_value = "/")]
     path: String,
-    /// Levels below the root.
+    /// Draw this many levels below the root.
     #[arg(short = 'd', long, value_name = "LEVELS")]
     depth: Option<usize>,
-    /// Also bytes of data.
+    /// Show the size of the data.
     #[arg(short = 's', long)]
     sizes: bool,
-    /// Also the beginning of the data.
+    /// Show the beginning of the data.
     #[arg(long)]
     data: bool,
-    /// Lines at most; 0 for all.
+    /// Draw at most this many lines; 0 for all.
     #[arg(long, value_name = "LINES", default_value_t = 1000)]
     max: u64,
     #[command(flatten)]
@@ -87,17 +87,17 @@ impl Tree {
         }
         let style = shell.output.style();
         let line = match visit {
-            Visit::Unreadable(place) => {
+            Visit::Unreadable(position) => {
                 let mark = style.paint(Tint::Bad, "(not readable)");
-                format!("{}{} {mark}", branches.before(place), shown_name(place))
+                format!("{}{} {mark}", branches.before(position), shown_name(position))
             }
             Visit::Znode(znode) => {
                 let has_children = znode.stat.num_children > 0;
-                let name = shown_name(&znode.place);
+                let name = shown_name(&znode.position);
                 let name = if has_children { style.paint(Tint::Name, name) } else { name };
                 let marks = self.marks(znode);
                 let marks = if marks.is_empty() { marks } else { style.paint(Tint::Faint, marks) };
-                format!("{}{name}{marks}", branches.before(&znode.place))
+                format!("{}{name}{marks}", branches.before(&znode.position))
             }
         };
         shell.output.say(line)
@@ -111,7 +111,7 @@ impl Tree {
         if self.sizes {
             marks += &format!("  {}", human::size(bytes_of(znode)));
         }
-        if self.depth == Some(znode.place.depth) && znode.stat.num_children > 0 {
+        if self.depth == Some(znode.position.depth) && znode.stat.num_children > 0 {
             marks += &format!("  (+{} below)", znode.stat.num_children);
         }
         if self.data && !znode.data.is_empty() {
@@ -122,13 +122,13 @@ impl Tree {
 
     fn as_json(&self, visit: &Visit) -> Value {
         match visit {
-            Visit::Unreadable(Place { path, depth, .. }) => {
+            Visit::Unreadable(Position { path, depth, .. }) => {
                 json!({"path": path, "depth": depth, "readable": false})
             }
             Visit::Znode(znode) => {
                 let mut object = Map::new();
-                object.insert("path".to_owned(), znode.place.path.as_str().into());
-                object.insert("depth".to_owned(), znode.place.depth.into());
+                object.insert("path".to_owned(), znode.position.path.as_str().into());
+                object.insert("depth".to_owned(), znode.position.depth.into());
                 object.insert("type".to_owned(), NodeType::of(&znode.stat).name().into());
                 object.insert("bytes".to_owned(), bytes_of(znode).into());
                 object.insert("children".to_owned(), znode.stat.num_children.into());
@@ -151,7 +151,7 @@ impl Tree {
         }
         if is_cut {
             let max = self.max;
-            shell.output.say(format!("… there is more; --max {} shows more lines", max * 10))?;
+            shell.output.say(format!("… truncated; --max {} shows more lines", max * 10))?;
         }
         let mut line = format!("{}, {}", human::count(*znodes, "znode"), human::size(*bytes));
         if *ephemerals > 0 {
@@ -182,8 +182,9 @@ fn bytes_of(znode: &Znode) -> u64 {
     u64::try_from(znode.stat.data_length).unwrap_or(0)
 }
 
-/// The root with its whole path, all others by name.
-fn shown_name(place: &Place) -> String {
-    let shown = if place.depth == 0 { place.path.as_str() } else { path::name(&place.path) };
+/// The full path of the root, the name of any other znode.
+fn shown_name(position: &Position) -> String {
+    let shown =
+        if position.depth == 0 { position.path.as_str() } else { path::name(&position.path) };
     printable(shown).into_owned()
 }

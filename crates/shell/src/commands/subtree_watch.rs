@@ -1,11 +1,11 @@
-//! `watch`: the changes of a subtree, as they happen.
+//! `watch`: prints the changes of a subtree as they happen.
 
 use clap::Args;
 
 use super::Run;
 use crate::failure::Failure;
 use crate::shell::Shell;
-use crate::subtree::watch::{Follower, Reach, WithData};
+use crate::subtree::watch::{Reach, SubtreeChanges, WithData};
 
 /// Print every change of a subtree until Ctrl-C.
 #[derive(Args, Debug)]
@@ -14,22 +14,22 @@ Examples:
   watch /app                       /app and everything below it
   watch /app --no-recursive        its data and its list of children
   watch /app --data --count 1      wait for one change and show the new data
-When the connection was away a gap is reported: changes may have been missed. Needs a server of \
+After a lost connection a gap is reported: changes may have been missed. Needs a server of \
 version 3.6 or newer.")]
 pub(crate) struct WatchSubtree {
     /// The znode.
     #[arg(value_name = "PATH", default_value = "/")]
     path: String,
-    /// Everything below it as well; the default.
+    /// Include everything below it; this is the default.
     #[arg(short = 'r', long)]
     recursive: bool,
     /// Only the znode's data and its list of children.
     #[arg(long, conflicts_with = "recursive")]
     no_recursive: bool,
-    /// Also the data; it may be newer than the change.
+    /// Print the data too; it may be newer than the change.
     #[arg(long)]
     data: bool,
-    /// End after so many changes.
+    /// Stop after this many changes.
     #[arg(long, value_name = "COUNT")]
     count: Option<u64>,
 }
@@ -38,11 +38,12 @@ impl Run for WatchSubtree {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
         let reach = if self.no_recursive { Reach::Alone } else { Reach::Recursive };
         let with_data = if self.data { WithData::Yes } else { WithData::No };
-        let mut follower = Follower::start(shell.client()?, &self.path, reach, with_data).await?;
-        shell.output.note(format!("watching {}; Ctrl-C ends it", self.path));
+        let mut changes =
+            SubtreeChanges::start(shell.client()?, &self.path, reach, with_data).await?;
+        shell.output.note(format!("watching {}; press Ctrl-C to stop", self.path));
         let mut left = self.count;
         while left != Some(0) {
-            let Some(change) = follower.next().await? else {
+            let Some(change) = changes.next().await? else {
                 return Err(Failure::failed("the connection is closed"));
             };
             match shell.output.is_json() {

@@ -9,18 +9,18 @@ use super::Run;
 use crate::failure::Failure;
 use crate::shell::Shell;
 
-/// Wait until the server knows all that was written before.
+/// Wait until the server has everything that was written before.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  sync /app     then `get /app` shows what anybody wrote before the sync")]
+  sync /app     then `get /app` shows what any client wrote before the sync")]
 pub(crate) struct Sync {
     /// Any znode.
     #[arg(value_name = "PATH", default_value = "/", hide_default_value = true)]
     path: String,
 }
 
-/// As zkCli's.
+/// The same as zkCli's.
 const SYNC_MAX: Duration = Duration::from_secs(30);
 
 impl Run for Sync {

@@ -1,4 +1,4 @@
-//! Lines and what becomes of them.
+//! Parsing of lines.
 
 use super::*;
 use crate::words;
@@ -16,7 +16,7 @@ fn check(line: &str, debug: &str) {
 }
 
 #[test]
-fn flags_stand_anywhere_and_together() {
+fn flags_can_be_anywhere_and_combined() {
     let expected = "Ls(Ls { stat: true, watch: true, recursive: false, path: \"/a\", \
                     deprecated_watch: None })";
     for line in ["ls -s -w /a", "ls -sw /a", "ls /a -s -w", "ls -w /a -s", "LS -s -w /a"] {
@@ -26,7 +26,7 @@ fn flags_stand_anywhere_and_together() {
 
 /// Every command and flag of zkCli 3.9, in zkCli's own spelling.
 #[test]
-fn all_of_zkcli_is_understood() {
+fn all_of_zkcli_is_accepted() {
     let lines = "
         addauth digest bob:secret
         addauth sasl
@@ -130,7 +130,7 @@ fn mistakes_take_one_line() {
 }
 
 #[test]
-fn every_command_says_what_it_does_and_can_be_asked_for_help() {
+fn every_command_has_a_description_and_help() {
     for command in description().get_subcommands() {
         let name = command.get_name();
         assert!(command.get_about().is_some(), "{name}");

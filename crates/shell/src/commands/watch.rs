@@ -9,13 +9,13 @@ use crate::failure::Failure;
 use crate::shell::Shell;
 use crate::watches::WatchKind;
 
-/// Say when a znode changes, again and again.
+/// Report every change of a znode.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   addWatch /app                   /app and everything below it
   addWatch -m PERSISTENT /app     /app and its list of children
-`removewatches` ends it. Needs a server of version 3.6 or newer.")]
+`removewatches` removes the watch. Needs a server of version 3.6 or newer.")]
 pub(crate) struct AddWatch {
     /// What to watch.
     #[arg(
@@ -37,7 +37,7 @@ enum Mode {
     /// The znode's data and its list of children.
     #[value(name = "PERSISTENT")]
     Persistent,
-    /// Everything below it as well.
+    /// The znode and everything below it.
     #[value(name = "PERSISTENT_RECURSIVE")]
     Recursive,
 }
@@ -67,7 +67,7 @@ Examples:
 pub(crate) struct RemoveWatches {
     #[command(flatten)]
     kind: KindFlags,
-    /// Also without a connection. Here that is always so: the server hears of it when it can.
+    /// Also without a connection. Accepted for zkCli's sake: this shell always does that.
     #[arg(short = 'l')]
     local: bool,
     /// The znode.
@@ -115,7 +115,7 @@ impl KindFlags {
 impl Run for RemoveWatches {
     async fn run(self, shell: &mut Shell) -> Result<(), Failure> {
         check_path(&self.path)?;
-        // What has happened already is not lost with the watch.
+        // Events that have already arrived are not lost with the watch.
         shell.show_ready_events()?;
         match shell.watches.remove(&self.path, self.kind.kind()) {
             0 => Err(Failure::failed(format!("No such watcher: {}", self.path))),
@@ -127,11 +127,11 @@ impl Run for RemoveWatches {
     }
 }
 
-/// Say whether events are printed, or change it.
+/// Show whether events are printed, or change it.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  printwatches         on or off?
+  printwatches         shows on or off
   printwatches off     events are dropped from now on")]
 pub(crate) struct PrintWatches {
     /// Whether to print them.

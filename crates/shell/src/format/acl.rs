@@ -1,6 +1,6 @@
 //! ACLs as text: `scheme:id:perms`, several separated by commas. Apache: `AclParser`, which skips
-//! what it cannot read and goes on with the rest; here that is an error, for an ACL with a hole in it
-//! is not what anybody meant.
+//! entries that it cannot read and uses the rest; here that is an error, because nobody intends an
+//! ACL with entries missing.
 
 use herdsman_client::{Acl, Id, Perms};
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn letters_of(perms: Perms) -> String {
     granted.map(|(letter, _)| *letter).collect()
 }
 
-/// An entry a line, as zkCli prints them.
+/// One line per entry, as zkCli prints them.
 pub(crate) fn acl_lines(acl: &[Acl]) -> Vec<String> {
     let line =
         |Acl { perms, id }: &Acl| format!("'{},'{}\n: {}", id.scheme, id.id, letters_of(*perms));
@@ -84,8 +84,8 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_acl_is_said_to_be_none() {
-        for (text, said) in [
+    fn invalid_acls_are_rejected() {
+        for (text, expected) in [
             ("", "\"\" does not have the form scheme:id:perm"),
             ("world:anyone", "\"world:anyone\" does not have the form scheme:id:perm"),
             ("world:anyone:r,", "\"\" does not have the form scheme:id:perm"),
@@ -97,7 +97,7 @@ mod tests {
             ("world:anyone:", "an ACL entry needs permissions, some of cdrwa"),
         ] {
             let failure = parse_acl(text).expect_err(text);
-            assert_eq!(failure.to_string(), said);
+            assert_eq!(failure.to_string(), expected);
             assert_eq!(failure.exit_code(), 2);
         }
     }

@@ -1,13 +1,13 @@
-//! Names side by side, for a terminal that is wide enough.
+//! Names in columns, for a terminal.
 
 use unicode_width::UnicodeWidthStr as _;
 
 use super::printable;
 
-/// Columns that are at least this far apart.
+/// Smallest distance between columns.
 const GAP: usize = 2;
 
-/// The names in columns, to be read downwards; `None` if `line` fits on one line as it is.
+/// The names in columns, ordered downwards; `None` if `line` fits on one line.
 pub(crate) fn in_columns(line: &str, names: &[String], width: usize) -> Option<String> {
     if line.width() <= width {
         return None;

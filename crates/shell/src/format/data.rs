@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::printable_lines;
 
-/// The data as text; what is no text, or would do something to a terminal, is escaped as `\x1b`.
+/// The data as text. Escapes, as `\x1b`, bytes that are not text or would affect a terminal.
 pub(crate) fn text_of(data: &[u8]) -> String {
     let mut text = String::with_capacity(data.len());
     for chunk in data.utf8_chunks() {
@@ -25,8 +25,8 @@ pub(crate) fn base64_of(data: &[u8]) -> String {
     STANDARD.encode(data)
 }
 
-/// Puts data into a JSON object: as text if it is UTF-8 and nobody wants it otherwise, else in
-/// base64. `encoding` says which.
+/// Puts data into a JSON object: as text if it is UTF-8 and text is wanted, else in base64. The member
+/// `encoding` says which.
 pub(crate) fn data_json(object: &mut Map<String, Value>, data: &[u8], wanted: Encoding) {
     let text = match wanted {
         Encoding::Text => std::str::from_utf8(data).ok(),
@@ -43,7 +43,7 @@ pub(crate) fn data_json(object: &mut Map<String, Value>, data: &[u8], wanted: En
 /// How data goes into JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Encoding {
-    /// As text if it is some.
+    /// As text if it is UTF-8, else in base64.
     Text,
     Base64,
 }

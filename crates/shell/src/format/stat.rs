@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-/// zkCli's eleven lines.
+/// A stat in eleven lines, as zkCli prints it.
 pub(crate) fn stat_lines(stat: &Stat) -> String {
     stat_lines_in(stat, &TimeZone::system())
 }
@@ -29,8 +29,8 @@ fn stat_lines_in(stat: &Stat, zone: &TimeZone) -> String {
     )
 }
 
-/// Numbers as they are, zxids and sessions in hexadecimal as everywhere else, times for people and
-/// for programs.
+/// A stat as JSON: numbers as they are, zxids and sessions in hexadecimal as everywhere else, times in
+/// milliseconds.
 pub(crate) fn stat_json(stat: &Stat) -> Value {
     json!({
         "czxid": hex(stat.czxid.0),
@@ -55,7 +55,7 @@ fn hex(number: i64) -> String {
 fn java_date(ms: i64, zone: &TimeZone) -> String {
     match Timestamp::from_millisecond(ms) {
         Ok(time) => time.to_zoned(zone.clone()).strftime("%a %b %d %H:%M:%S %Z %Y").to_string(),
-        // Beyond the year 9999; Apache stores what a client's clock said.
+        // Beyond the year 9999; Apache stores whatever a server's clock returned.
         Err(_) => format!("{ms} ms"),
     }
 }

@@ -1,4 +1,4 @@
-//! What the line editor asks while somebody types: what Tab offers, hints, colours.
+//! Completion, hints and colours for the line editor.
 
 use std::borrow::Cow;
 
@@ -15,7 +15,7 @@ use crate::output::{Style, Tint};
 use crate::usage;
 use crate::words;
 
-/// Helps somebody who types a command.
+/// Helps the user while typing a command.
 pub(crate) struct Assistant {
     paths: LivePaths,
     style: Style,
@@ -47,7 +47,7 @@ impl Completer for Assistant {
     }
 }
 
-/// Shown, but never typed for the user.
+/// A hint that is shown but cannot be accepted as input.
 pub(crate) struct UsageHint(String);
 
 impl Hint for UsageHint {
@@ -64,7 +64,7 @@ impl Hinter for Assistant {
     type Hint = UsageHint;
 
     fn hint(&self, line: &str, at: usize, _: &Context<'_>) -> Option<UsageHint> {
-        // Without colour nobody could tell it from what was typed.
+        // Without colour it would look like typed text.
         let is_visible = self.style == Style::Colored && at == line.len();
         if is_visible { usage_hint(line).map(UsageHint) } else { None }
     }

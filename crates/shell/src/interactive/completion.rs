@@ -1,7 +1,7 @@
-//! What Tab offers: commands, their flags, the values of flags, and live paths.
+//! Completion of commands, their flags, the values of flags, and paths on the server.
 //!
-//! In: the line up to the cursor. Out: where the word begins, and what could stand there. What the
-//! commands are is read from their one description.
+//! In: the line up to the cursor. Out: where the word begins, and the candidates for it. The commands
+//! come from their one description.
 
 use clap::{Arg, Command};
 
@@ -10,25 +10,25 @@ use crate::commands::description;
 use crate::usage;
 use crate::words::{self, Word};
 
-/// What could stand at the cursor.
+/// The candidates for the word at the cursor.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Completion {
-    /// Where the word begins that is replaced.
+    /// The start of the word that is replaced.
     pub(crate) start: usize,
     pub(crate) candidates: Vec<Candidate>,
 }
 
-/// One of the things that could stand there.
+/// A candidate for completion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Candidate {
-    /// In the list of candidates.
+    /// The text in the list of candidates.
     pub(crate) shown: String,
-    /// In the line.
+    /// The text inserted into the line.
     pub(crate) text: String,
 }
 
 impl Candidate {
-    /// A whole word, behind which the next one can be typed.
+    /// A complete word, followed by a space.
     fn word(text: &str) -> Self {
         Candidate { shown: text.to_owned(), text: format!("{text} ") }
     }
@@ -72,45 +72,45 @@ fn arguments_like(
     current: &Word<'_>,
     paths: &dyn ListChildren,
 ) -> Vec<Candidate> {
-    let awaited = awaited_argument(command, before);
+    let expected = expected_argument(command, before);
     let are_flags_over = before.iter().any(|word| word.text == "--");
-    let takes_flag = awaited.is_none_or(Arg::is_positional) && !are_flags_over;
+    let takes_flag = expected.is_none_or(Arg::is_positional) && !are_flags_over;
     if current.text.starts_with('-') && current.quote.is_none() && takes_flag {
         return flags_like(command, current.text);
     }
     if command.get_name() == "help" {
         return commands_like(current.text);
     }
-    let Some(awaited) = awaited else {
+    let Some(expected) = expected else {
         return Vec::new();
     };
-    let values = awaited.get_possible_values();
-    if !values.is_empty() && awaited.get_action().takes_values() {
+    let values = expected.get_possible_values();
+    if !values.is_empty() && expected.get_action().takes_values() {
         let prefix = current.text.to_ascii_lowercase();
         let names = values.iter().map(clap::builder::PossibleValue::get_name);
         let like = names.filter(|name| name.to_ascii_lowercase().starts_with(&prefix));
         return like.map(Candidate::word).collect();
     }
-    match wants_path(awaited, current) {
+    match wants_path(expected, current) {
         true => paths_like(current, paths),
         false => Vec::new(),
     }
 }
 
-/// What the next word is: the value of the flag before it, or a positional.
-fn awaited_argument<'a>(command: &'a Command, before: &[Word<'_>]) -> Option<&'a Arg> {
+/// The argument that the next word is: the value of the flag before it, or a positional.
+fn expected_argument<'a>(command: &'a Command, before: &[Word<'_>]) -> Option<&'a Arg> {
     let mut positionals = 0;
-    let mut awaited = None;
+    let mut expected = None;
     for word in before {
         let flag = word.text.strip_prefix('-').filter(|flag| !flag.is_empty());
-        match (awaited.take(), flag) {
+        match (expected.take(), flag) {
             // This word is the value of the flag before it.
             (Some(_), _) => {}
-            (None, Some(flag)) if word.quote.is_none() => awaited = value_flag(command, flag),
+            (None, Some(flag)) if word.quote.is_none() => expected = value_flag(command, flag),
             (None, _) => positionals += 1,
         }
     }
-    awaited.or_else(|| {
+    expected.or_else(|| {
         let all: Vec<&Arg> =
             command.get_positionals().filter(|argument| usage::is_shown(argument)).collect();
         let takes_many = |last: &&&Arg| last.get_num_args().is_some_and(|n| n.max_values() > 1);
@@ -142,12 +142,12 @@ fn flags_like(command: &Command, prefix: &str) -> Vec<Candidate> {
     flags.iter().map(|flag| Candidate::word(flag)).collect()
 }
 
-/// Positionals that begin with a slash are znodes, whatever they are called; values of flags only if
-/// they are called so, for `--file /etc/…` is not one.
-fn wants_path(awaited: &Arg, current: &Word<'_>) -> bool {
-    let names = awaited.get_value_names().unwrap_or_default();
-    let is_called_so = names.iter().any(|name| name.as_str() == "PATH");
-    is_called_so || (awaited.is_positional() && current.text.starts_with('/'))
+/// Whether to complete a path. Positionals that begin with a slash are znodes, whatever their name;
+/// values of flags only if they are named PATH, because `--file /etc/…` is not one.
+fn wants_path(expected: &Arg, current: &Word<'_>) -> bool {
+    let names = expected.get_value_names().unwrap_or_default();
+    let is_named_path = names.iter().any(|name| name.as_str() == "PATH");
+    is_named_path || (expected.is_positional() && current.text.starts_with('/'))
 }
 
 fn paths_like(current: &Word<'_>, paths: &dyn ListChildren) -> Vec<Candidate> {
@@ -162,7 +162,7 @@ fn paths_like(current: &Word<'_>, paths: &dyn ListChildren) -> Vec<Candidate> {
     names.filter_map(|name| path_candidate(current, &format!("{parent}/{name}"))).collect()
 }
 
-/// The path in quotes if it needs them, and without the closing one: more may follow.
+/// The path, in quotes if it needs them, without the closing quote: more may follow.
 fn path_candidate(current: &Word<'_>, path: &str) -> Option<Candidate> {
     let needs_quote = path.contains(char::is_whitespace);
     let quote = match current.quote {
@@ -172,7 +172,7 @@ fn path_candidate(current: &Word<'_>, path: &str) -> Option<Candidate> {
         None => None,
     };
     if quote.is_some_and(|quote| path.contains(quote)) {
-        // It cannot be typed at all.
+        // It cannot be typed.
         return None;
     }
     let text = quote.into_iter().chain(path.chars()).collect();

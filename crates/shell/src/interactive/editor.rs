@@ -1,7 +1,7 @@
-//! The line editor on a thread of its own.
+//! The line editor on a separate thread.
 //!
-//! In: requests to read a line, one at a time. Out: what was typed. A request carries the way back
-//! for its answer; if nobody waits for it any more, the answer is dropped.
+//! In: requests to read a line, one at a time. Out: the typed lines. A request carries the channel for
+//! its answer; if the receiver is gone, the answer is dropped.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, mpsc};
@@ -19,20 +19,20 @@ use super::history_file;
 use crate::ask::Ask;
 use crate::failure::Failure;
 
-/// What came of reading a line.
+/// The result of reading a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Typed {
     /// A line.
     Line(String),
-    /// Ctrl-C: the line is given up.
+    /// Ctrl-C: the line is discarded.
     Interrupted,
     /// Ctrl-D.
     End,
-    /// The terminal does not work any more.
+    /// The terminal failed.
     Failed(String),
 }
 
-/// The editor's thread; clones are handles to the same one. It ends when they are gone.
+/// A handle to the editor's thread; clones share it. The thread ends when all handles are dropped.
 #[derive(Clone)]
 pub(crate) struct LineEditor {
     requests: mpsc::Sender<Request>,
@@ -49,7 +49,7 @@ enum Request {
 
 /// Lines kept in the history file.
 const HISTORY_LINES_MAX: usize = 5000;
-/// Above this many candidates the editor asks before it lists them.
+/// The editor asks before it lists more candidates than this.
 const CANDIDATES_UNASKED_MAX: usize = 200;
 
 impl LineEditor {
@@ -72,7 +72,7 @@ impl LineEditor {
         });
         let history = history_file::open();
         if let Some(file) = &history {
-            // There is none yet, or it is damaged: then we begin with an empty one.
+            // If it is missing or damaged, start with an empty history.
             let _ = editor.load_history(file);
         }
         let (requests, received) = mpsc::channel();
@@ -80,7 +80,7 @@ impl LineEditor {
         Ok(LineEditor { requests, printer: Arc::new(Mutex::new(printer)) })
     }
 
-    /// Prints above the line that is being typed; the first caller gets it.
+    /// The function that prints above the line that is being typed. Only the first caller gets it.
     pub(crate) fn printer(&self) -> Option<Printer> {
         self.printer.lock().ok()?.take()
     }
@@ -122,7 +122,7 @@ fn serve(mut editor: TerminalEditor, file: Option<&Path>, requests: &mpsc::Recei
         match request {
             Request::Read { prompt, to } => {
                 let typed = read(&mut editor, &prompt);
-                // Whoever asked has been interrupted meanwhile.
+                // The receiver is gone if the caller was interrupted.
                 let _ = to.send(typed);
             }
             Request::Remember(line) => {

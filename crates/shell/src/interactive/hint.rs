@@ -1,4 +1,4 @@
-//! What may follow, shown in grey behind the cursor.
+//! Usage hints, shown in grey behind the cursor.
 
 use crate::usage;
 use crate::words;
@@ -10,7 +10,7 @@ pub(crate) fn usage_hint(line: &str) -> Option<String> {
     let command = usage::find(name.text)?;
     let ends_word = line.ends_with(char::is_whitespace);
     if given.is_empty() && !ends_word && command.get_name() != name.text {
-        // Another spelling: show what it stands for when it is complete.
+        // A different spelling or an alias: show the usage only when the word is complete.
         return None;
     }
     let is_flag = |text: &str| text.len() > 1 && text.starts_with('-');

@@ -1,10 +1,10 @@
-//! Where the history of commands is kept between shells, and what of it.
+//! The file that keeps the history of commands between shells.
 
 use std::path::PathBuf;
 
 use crate::shell::holds_secret;
 
-/// The file, in a directory that exists; `None` if there is no place for it.
+/// The path of the file. Creates its directory; `None` if there is none.
 pub(crate) fn open() -> Option<PathBuf> {
     let directory = directory(
         std::env::var_os("XDG_STATE_HOME").map(PathBuf::from),
@@ -14,7 +14,7 @@ pub(crate) fn open() -> Option<PathBuf> {
     Some(directory.join("shell_history"))
 }
 
-/// The XDG rules: the state directory must be absolute, or it counts as not set.
+/// The directory by the XDG rules: a state directory that is not absolute counts as not set.
 fn directory(state: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     let state = state.filter(|path| path.is_absolute());
     let home = home.filter(|path| path.is_absolute());
@@ -22,7 +22,7 @@ fn directory(state: Option<PathBuf>, home: Option<PathBuf>) -> Option<PathBuf> {
     Some(base.join("herdsman"))
 }
 
-/// Whether a line may be written to the file: not if it is blank or shows a secret.
+/// Whether a line may be written to the file: not if it is blank or contains a secret.
 pub(crate) fn may_keep(line: &str) -> bool {
     !line.trim().is_empty() && !holds_secret(line)
 }

@@ -1,7 +1,7 @@
-//! The children of a znode, for completion: quick, or not at all.
+//! The children of a znode, for completion: fast, or not at all.
 //!
-//! Tab must answer at once. So a list is remembered for two seconds, a server gets less than one
-//! second to answer, and without a connection nobody is asked.
+//! Tab must respond at once. So lists are cached for two seconds, a server gets less than one second to
+//! reply, and without a connection nothing is requested.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,26 +10,26 @@ use std::time::{Duration, Instant};
 use herdsman_client::Client;
 use tokio::runtime::Handle;
 
-/// Something that knows children.
+/// A source of the names of children.
 pub(crate) trait ListChildren {
-    /// The names of a znode's children that begin with `prefix`, sorted, as many as fit on a screen or
-    /// two; none if there is no answer in time.
+    /// The names of a znode's children that begin with `prefix`, sorted, up to [`NAMES_MAX`]; none if
+    /// there is no reply in time.
     fn children(&self, path: &str, prefix: &str) -> Vec<String>;
 }
 
-/// The children as the server sees them now, or saw them a moment ago. Clones share the cache.
+/// Children from the server, or from a short-lived cache. Clones share the cache.
 #[derive(Clone, Default)]
 pub(crate) struct LivePaths {
-    seen: Arc<Mutex<Seen>>,
+    cache: Arc<Mutex<Cache>>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct Cache {
     source: Option<(Client, Handle)>,
-    lists: VecDeque<Remembered>,
+    lists: VecDeque<CachedList>,
 }
 
-struct Remembered {
+struct CachedList {
     path: String,
     at: Instant,
     names: Arc<Vec<String>>,
@@ -38,53 +38,54 @@ struct Remembered {
 const ANSWER_MAX: Duration = Duration::from_millis(800);
 const FRESH: Duration = Duration::from_secs(2);
 const LISTS_KEPT: usize = 16;
-/// More names than that help nobody.
+/// Most names offered; more would not be useful.
 const NAMES_MAX: usize = 2000;
 
 impl LivePaths {
-    /// Asks this client from now on. To be called where the client's runtime runs.
-    pub(crate) fn look_through(&self, client: Option<Client>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_same = match (&seen.source, &client) {
+    /// Uses this client from now on. Must be called on the client's runtime.
+    pub(crate) fn use_client(&self, client: Option<Client>) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same = match (&cache.source, &client) {
             (Some((old, _)), Some(new)) => old.session().id() == new.session().id(),
             _ => false,
         };
         if !is_same {
-            seen.lists.clear();
+            cache.lists.clear();
         }
-        seen.source = client.map(|client| (client, Handle::current()));
+        cache.source = client.map(|client| (client, Handle::current()));
     }
 
-    fn remembered(&self, path: &str) -> Option<Arc<Vec<String>>> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let list = seen.lists.iter().find(|list| list.path == path && list.at.elapsed() < FRESH)?;
+    fn cached(&self, path: &str) -> Option<Arc<Vec<String>>> {
+        let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let list =
+            cache.lists.iter().find(|list| list.path == path && list.at.elapsed() < FRESH)?;
         Some(list.names.clone())
     }
 
-    fn remember(&self, path: &str, names: &Arc<Vec<String>>) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.lists.retain(|list| list.path != path);
-        seen.lists.truncate(LISTS_KEPT - 1);
+    fn store(&self, path: &str, names: &Arc<Vec<String>>) {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        cache.lists.retain(|list| list.path != path);
+        cache.lists.truncate(LISTS_KEPT - 1);
         let (path, at) = (path.to_owned(), Instant::now());
-        seen.lists.push_front(Remembered { path, at, names: names.clone() });
+        cache.lists.push_front(CachedList { path, at, names: names.clone() });
     }
 
-    /// Blocks for a moment; must not be called where the client's runtime runs.
-    fn ask(&self, path: &str) -> Option<Arc<Vec<String>>> {
-        let source = self.seen.lock().unwrap_or_else(PoisonError::into_inner).source.clone();
+    /// Requests a list. Blocks for a moment; must not be called on the client's runtime.
+    fn request(&self, path: &str) -> Option<Arc<Vec<String>>> {
+        let source = self.cache.lock().unwrap_or_else(PoisonError::into_inner).source.clone();
         let (client, runtime) = source.filter(|(client, _)| client.state().is_connected())?;
         let answer = runtime.block_on(client.children(path).deadline(ANSWER_MAX).send());
         let mut names = answer.ok()?.names;
         names.sort_unstable();
         let names = Arc::new(names);
-        self.remember(path, &names);
+        self.store(path, &names);
         Some(names)
     }
 }
 
 impl ListChildren for LivePaths {
     fn children(&self, path: &str, prefix: &str) -> Vec<String> {
-        let Some(names) = self.remembered(path).or_else(|| self.ask(path)) else {
+        let Some(names) = self.cached(path).or_else(|| self.request(path)) else {
             return Vec::new();
         };
         let first = names.partition_point(|name| name.as_str() < prefix);
@@ -114,7 +115,7 @@ mod tests {
                 }
             }
             let paths = LivePaths::default();
-            paths.look_through(Some(client));
+            paths.use_client(Some(client));
             tokio::task::spawn_blocking(move || paths.children(path, prefix))
                 .await
                 .expect("the completer does not panic")

@@ -1,17 +1,17 @@
-//! Leaves the terminal as it was found.
+//! Restores the mode of the terminal.
 //!
-//! The line editor switches it to raw mode while it reads, and back when it is done. When SIGTERM
-//! ends the shell in between it never is.
+//! The line editor switches the terminal to raw mode while it reads, and back afterwards. If SIGTERM
+//! ends the shell in between, it cannot.
 
 use rustix::termios::{OptionalActions, Termios, tcgetattr, tcsetattr};
 
-/// Puts the terminal's mode back when it is dropped.
+/// Restores the terminal's mode when it is dropped.
 pub(crate) struct TerminalMode {
     saved: Option<Termios>,
 }
 
 impl TerminalMode {
-    /// Remembers the mode of the terminal that is standard input, if it is one.
+    /// Saves the terminal's mode, if standard input is a terminal.
     pub(crate) fn save() -> Self {
         TerminalMode { saved: tcgetattr(std::io::stdin()).ok() }
     }
@@ -20,7 +20,7 @@ impl TerminalMode {
 impl Drop for TerminalMode {
     fn drop(&mut self) {
         if let Some(saved) = &self.saved {
-            // The terminal may be gone, which is why we end.
+            // The terminal may be gone, which may be why the shell ends.
             let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, saved);
         }
     }

@@ -1,4 +1,4 @@
-//! What a shell does at a terminal, without one: somebody answers, somebody types.
+//! Tests of a shell at a simulated terminal.
 
 use std::collections::VecDeque;
 use std::io::Write;
@@ -13,7 +13,7 @@ use herdsman_testing::{TestProxy, TestServer};
 use super::*;
 use crate::streams::Terminal;
 
-/// Gives these answers, and keeps the questions.
+/// Returns these answers and records the questions.
 #[derive(Clone, Default)]
 struct Scripted {
     answers: VecDeque<&'static str>,
@@ -22,7 +22,7 @@ struct Scripted {
 
 impl Ask for Scripted {
     fn ask(&mut self, question: String) -> BoxFuture<'_, Result<String, Failure>> {
-        self.questions.lock().expect("nobody panics while asking").push(question);
+        self.questions.lock().expect("no thread panics while asking").push(question);
         let answer = self.answers.pop_front().unwrap_or_default().to_owned();
         async move { Ok(answer) }.boxed()
     }
@@ -33,14 +33,14 @@ struct Captured(Arc<Mutex<Vec<u8>>>);
 
 impl Captured {
     fn text(&self) -> String {
-        let bytes = self.0.lock().expect("nobody panics while writing").clone();
+        let bytes = self.0.lock().expect("no thread panics while writing").clone();
         String::from_utf8(bytes).expect("it is text")
     }
 }
 
 impl Write for Captured {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panics while writing").write(bytes)
+        self.0.lock().expect("no thread panics while writing").write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -72,7 +72,7 @@ async fn shell_on(
     shell
 }
 
-/// A shell of which the messages are kept.
+/// A shell with its messages captured.
 async fn shell_with_messages(servers: &str) -> (Shell, Captured) {
     let errors = Captured::default();
     let (sink, kept) = (Box::new(std::io::sink()), Box::new(errors.clone()));
@@ -85,7 +85,7 @@ async fn run(shell: &mut Shell, lines: &[&str]) {
     }
 }
 
-/// Says yes, but only after it has replaced a znode by another one.
+/// Answers yes, but only after it has replaced a znode by another one.
 struct Replacing(Client, &'static str);
 
 impl Ask for Replacing {
@@ -99,16 +99,16 @@ impl Ask for Replacing {
     }
 }
 
-/// What is deleted is what the question was about.
+/// Only what the question was about may be deleted.
 #[tokio::test]
-async fn a_subtree_that_changes_while_somebody_thinks_is_not_deleted() {
+async fn a_subtree_that_changes_before_the_answer_is_not_deleted() {
     let server = TestServer::start();
     let (mut shell, _) = shell(&server, &[], Scripted::default()).await;
     let zk = Client::connect(&server.connect_string()).await.expect("the server is there");
     run(&mut shell, &["create /a", "create /a/b"]).await;
     shell.ask_with(Box::new(Replacing(zk.clone(), "/a/b")));
     let refused = shell.execute_line("deleteall /a").await.expect_err("it has changed");
-    assert_eq!(refused.to_string(), "/a has changed meanwhile; nothing was deleted");
+    assert_eq!(refused.to_string(), "/a was changed meanwhile; nothing was deleted");
     assert_eq!(zk.get("/a/b").await.expect("it is there").data, "new");
 }
 
@@ -127,12 +127,12 @@ async fn a_subtree_is_not_deleted_without_a_yes() {
     assert_eq!(client.count_descendants("/a").await.expect("it is there"), 2);
     run(&mut shell, &["deleteall /a"]).await;
     assert_eq!(client.exists("/a").await.expect("the server answers"), None);
-    let asked = questions.lock().expect("nobody panics while asking").clone();
+    let asked = questions.lock().expect("no thread panics while asking").clone();
     assert_eq!(asked, ["Delete /a and the 2 znodes below it? [y/N] "; 3]);
 }
 
 #[tokio::test]
-async fn nobody_is_asked_who_has_said_yes_before() {
+async fn the_yes_flags_skip_the_question() {
     let server = TestServer::start();
     let asker = Scripted::default();
     let questions = asker.questions.clone();
@@ -140,7 +140,7 @@ async fn nobody_is_asked_who_has_said_yes_before() {
     run(&mut careful, &["create /a", "deleteall -y /a"]).await;
     let (mut quick, _) = shell(&server, &["--yes"], asker).await;
     run(&mut quick, &["create /a", "deleteall /a"]).await;
-    assert!(questions.lock().expect("nobody panics while asking").is_empty());
+    assert!(questions.lock().expect("no thread panics while asking").is_empty());
 }
 
 #[tokio::test]
@@ -163,7 +163,7 @@ async fn events_are_printed_above_the_prompt() {
     run(&mut shell, &["create /a", "get -w /a"]).await;
     let client = shell.client().expect("it is connected").clone();
     let seen = above.clone();
-    // Somebody else writes while the shell waits for a line.
+    // Another client writes while the shell waits for a line.
     let typed = async {
         client.set("/a", "x").await.expect("it is there");
         while seen.text().is_empty() {
@@ -175,7 +175,7 @@ async fn events_are_printed_above_the_prompt() {
         () = typed => {}
     }
     assert!(above.text().contains("type:NodeDataChanged path:/a"), "{}", above.text());
-    assert_eq!(out.text(), "Created /a\n\n", "nothing of it goes to standard output");
+    assert_eq!(out.text(), "Created /a\n\n", "none of it goes to standard output");
 }
 
 /// Ctrl-C drops a command wherever it is.
@@ -198,12 +198,12 @@ async fn an_interrupted_import_says_how_far_it_came() {
     assert!(shell.report_progress());
     assert_eq!(
         errors.text(),
-        "interrupted; at least 256 znodes written; the same import again writes the others (with \
-         --skip-existing, if you may not read those that are written)\n"
+        "interrupted; at least 256 znodes written; run the same import again to write the rest (with \
+         --skip-existing, if you may not read the written ones)\n"
     );
     held.release();
     run(&mut shell, &[&line, "create /done"]).await;
-    assert!(!shell.report_progress(), "nothing is said of a command that is done");
+    assert!(!shell.report_progress(), "nothing is reported of a completed command");
 }
 
 /// Between the steps of a replacement no client may read the znode.
@@ -228,8 +228,8 @@ async fn an_interrupted_import_names_the_znode_that_may_be_unreadable() {
     assert!(shell.report_progress());
     assert_eq!(
         errors.text(),
-        "interrupted; at least 0 znodes written; the same import again writes the others (with \
-         --skip-existing, if you may not read those that are written); until then the \
+        "interrupted; at least 0 znodes written; run the same import again to write the rest (with \
+         --skip-existing, if you may not read the written ones); until then the \
          ACL of /a may allow no client to read it (setAcl makes it readable again)\n"
     );
     held.release();
@@ -249,13 +249,13 @@ async fn an_interrupted_change_of_acls_says_how_many_are_changed() {
     assert!(shell.report_progress());
     assert_eq!(
         errors.text(),
-        "interrupted; at least 2 ACLs changed; the same command again changes the others, as a user \
-         who may read and change also those that have the new ACL\n"
+        "interrupted; at least 2 ACLs changed; run the same command again to change the rest, as a user \
+         who may also read and change the znodes that have the new ACL\n"
     );
     held.release();
 }
 
-/// Nothing was typed yet, but the editor may still save. Into a new file, if this one were removed.
+/// Nothing was typed yet, but the editor may still save: if the file were removed, into a new one.
 #[tokio::test]
 async fn an_edit_that_ends_while_the_editor_is_open_leaves_the_file_to_it() {
     let server = TestServer::start();
@@ -305,8 +305,11 @@ async fn an_interrupted_edit_keeps_the_text() {
         read = running => drop(read.expect("it does not panic").expect("the editor runs")),
     }
     assert!(shell.report_progress());
-    let said = errors.text();
-    let kept = said.trim_end().strip_prefix("interrupted; your text is in ").expect("it is said");
+    let message = errors.text();
+    let kept = message
+        .trim_end()
+        .strip_prefix("interrupted; your text is saved in ")
+        .expect("it is reported");
     std::fs::write(goes_on, "").expect("the editor waits");
     assert_eq!(std::fs::read_to_string(kept).expect("it is kept"), "mine");
     std::fs::remove_file(kept).expect("it is ours");

@@ -1,43 +1,43 @@
 //! The commands of this shell with their numbers, for `history` and `redo`.
 //!
-//! Numbers begin at 0 and grow, as zkCli's do. The oldest commands are forgotten, and what would
-//! show a secret is not remembered in full.
+//! Numbers begin at 0 and grow, as in zkCli. The oldest commands are dropped, and a command with a
+//! secret is not shown in full.
 
 use std::collections::VecDeque;
 
 use crate::words;
 
-/// Commands remembered.
+/// Most commands that are kept.
 const KEPT: usize = 1000;
 
 /// The commands of a shell.
 #[derive(Debug, Default)]
 pub(crate) struct Transcript {
     lines: VecDeque<String>,
-    forgotten: usize,
+    dropped: usize,
 }
 
 impl Transcript {
-    /// Remembers a command.
+    /// Adds a command.
     pub(crate) fn push(&mut self, line: &str) {
         if self.lines.len() == KEPT {
             self.lines.pop_front();
-            self.forgotten += 1;
+            self.dropped += 1;
         }
         self.lines.push_back(line.to_owned());
     }
 
-    /// How many there were: the number of the next one.
+    /// The number of the next command.
     pub(crate) fn count(&self) -> usize {
-        self.forgotten + self.lines.len()
+        self.dropped + self.lines.len()
     }
 
-    /// The command with this number, if it is remembered.
+    /// The command with this number, if it is kept.
     pub(crate) fn get(&self, number: usize) -> Option<&str> {
-        self.lines.get(number.checked_sub(self.forgotten)?).map(String::as_str)
+        self.lines.get(number.checked_sub(self.dropped)?).map(String::as_str)
     }
 
-    /// Puts another text in the place of the newest command: what a redo has run.
+    /// Replaces the newest command by the one that `redo` runs.
     pub(crate) fn replace_newest(&mut self, line: &str) {
         if let Some(newest) = self.lines.back_mut() {
             line.clone_into(newest);
@@ -48,7 +48,7 @@ impl Transcript {
     pub(crate) fn newest(&self, count: usize) -> impl Iterator<Item = (usize, String)> {
         let skipped = self.lines.len().saturating_sub(count);
         let numbered = self.lines.iter().enumerate().skip(skipped);
-        numbered.map(|(at, line)| (at + self.forgotten, without_secret(line)))
+        numbered.map(|(at, line)| (at + self.dropped, without_secret(line)))
     }
 }
 
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_go_on_when_old_commands_are_forgotten() {
+    fn numbers_go_on_when_old_commands_are_dropped() {
         let mut transcript = Transcript::default();
         for number in 0..KEPT + 2 {
             transcript.push(&format!("ls /{number}"));

@@ -1,15 +1,15 @@
 //! Writes znodes in batches, and carries out the plan of an import with them.
 //!
-//! A batch is one transaction: all of its znodes are written or none. One batch is under way at a
-//! time, so that when a write fails it can be said exactly what was written before it.
+//! A batch is one transaction: all of its znodes are written or none. One batch is in flight at a
+//! time, so that when a write fails the exact number of earlier writes is known.
 //!
-//! A znode whose data is replaced is looked at right before, and must be as the plan has seen it: the
-//! version that the request carries does not tell a znode that was deleted and created again. The
-//! reply shows whether it was still the same one.
+//! A znode whose data is replaced is checked right before, and must be as the plan saw it: the version
+//! in the request does not detect a znode that was deleted and created again. The reply shows whether it
+//! was still the same one.
 //!
 //! An ACL cannot be part of a transaction. When both data and ACL are to be replaced, the ACL first
 //! loses all permissions to read. Then the data is replaced, and then the ACL. So neither the old data
-//! can be read under the new ACL, nor the new data under the old one, wherever it stops. One gap is left,
+//! can be read under the new ACL, nor the new data under the old one, wherever it stops. One gap remains,
 //! because no request compares more than a version: if the znode is deleted and created again right before
 //! its data is replaced, the data is in the new znode, under an ACL that another client has chosen. The
 //! reply shows that, and it is reported.
@@ -26,17 +26,17 @@ use super::path;
 use super::record::Record;
 use super::znode_version::ZnodeVersion;
 
-/// Writes in a batch.
+/// Most writes in a batch.
 const OPS_MAX: usize = 128;
 
-/// Data in a batch: with paths and ACLs it must stay below the 1 MiB that servers take at once. A
-/// single znode may have more, and goes alone.
+/// Most data in a batch: with paths and ACLs it must stay below the 1 MiB that servers accept at once. A
+/// single znode may have more, and is sent alone.
 const BATCH_BYTES_MAX: usize = 256 << 10;
 
-/// What each write costs besides its data: header, version, flags and lengths.
+/// Bytes of a write besides its data: header, version, flags and lengths.
 const OP_OVERHEAD: usize = 64;
 
-/// How far an import has come.
+/// The progress of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Records of the file that were read.
@@ -92,7 +92,7 @@ impl Writer {
         self.put(Pending { path, write: Write::Create { data, acl, lifetime } }).await
     }
 
-    /// Only if it is still the znode that was seen, with the same data.
+    /// Sets the data, if it is still the same znode with the same data as in the plan.
     async fn set(&mut self, path: String, data: Bytes, seen: ZnodeVersion) -> Result<()> {
         self.put(Pending { path, write: Write::Set { data, seen } }).await
     }
@@ -135,13 +135,13 @@ impl Writer {
         }
     }
 
-    /// Whether everything that is to be replaced is as it was seen.
+    /// Checks that all znodes to be replaced are as in the plan.
     async fn check_seen(&self, batch: &[Pending]) -> Result<()> {
-        let asked = batch.iter().filter_map(|Pending { path, write }| match write {
+        let requests = batch.iter().filter_map(|Pending { path, write }| match write {
             Write::Set { seen, .. } => Some((path, seen, self.client.exists(path).send())),
             Write::Create { .. } => None,
         });
-        for (path, seen, reply) in asked.collect::<Vec<_>>() {
+        for (path, seen, reply) in requests.collect::<Vec<_>>() {
             let stat = reply.await.map_err(|error| self.stopped(path.clone(), error))?;
             if stat.is_none_or(|stat| ZnodeVersion::of(&stat) != *seen) {
                 let changed = Error::not_applied(ErrorKind::BadVersion);
@@ -154,7 +154,7 @@ impl Writer {
     /// Replaces only the ACL.
     async fn set_acl(&mut self, path: String, acl: Vec<Acl>, seen: ZnodeVersion) -> Result<()> {
         self.flush().await?;
-        let unchanged = self.look(&path, seen).await?;
+        let unchanged = self.read_acl(&path, seen).await?;
         let set = self.client.set_acl(&path, acl).version(unchanged.1.aversion).await;
         let stat = set.map_err(|error| self.stopped(path.clone(), error))?;
         self.written += 1;
@@ -170,7 +170,7 @@ impl Writer {
         seen: ZnodeVersion,
     ) -> Result<()> {
         self.flush().await?;
-        let (before, stat) = self.look(&path, seen).await?;
+        let (before, stat) = self.read_acl(&path, seen).await?;
         let client = self.client.clone();
         let restricted =
             client.set_acl(&path, without_read(&before, &acl)).version(stat.aversion).await;
@@ -211,13 +211,13 @@ impl Writer {
         }
     }
 
-    /// Whether a reply that was lost has set the ACL.
+    /// Whether a request whose reply was lost has set the ACL.
     async fn has_acl(&self, path: &str, seen: ZnodeVersion, wanted: &[Acl]) -> bool {
         let found = self.client.acl(path).await;
         found.is_ok_and(|(acl, stat)| stat.czxid == seen.czxid && acl == wanted)
     }
 
-    /// Looks at a znode that was left between two steps, and says what it is now.
+    /// Reads a znode that was left between two steps, and describes its state in an error.
     async fn left_between(
         &self,
         path: &str,
@@ -227,7 +227,7 @@ impl Writer {
     ) -> SubtreeError {
         let (acl, stat) = match self.client.acl(path).await {
             Ok(found) => found,
-            Err(look) if *look.kind() == ErrorKind::NoNode => {
+            Err(found) if *found.kind() == ErrorKind::NoNode => {
                 let stopped = self.stopped(path.to_owned(), error);
                 return SubtreeError::Refused(format!("{stopped}; {path} was deleted meanwhile"));
             }
@@ -252,8 +252,8 @@ impl Writer {
         SubtreeError::Refused(format!("{stopped}; {what}{data}: check {path} with getAcl"))
     }
 
-    /// The ACL and the stat of a znode, which must be as it was seen.
-    async fn look(&self, path: &str, seen: ZnodeVersion) -> Result<(Vec<Acl>, Stat)> {
+    /// Reads the ACL and the stat of a znode, and fails if it is not as in the plan.
+    async fn read_acl(&self, path: &str, seen: ZnodeVersion) -> Result<(Vec<Acl>, Stat)> {
         let found = self.client.acl(path).await;
         let (acl, stat) = found.map_err(|error| self.stopped(path.to_owned(), error))?;
         if ZnodeVersion::of(&stat) != seen {
@@ -275,11 +275,11 @@ impl Writer {
     }
 }
 
-/// What is said of a znode that was left between two steps.
+/// Descriptions of a znode that was left between two steps.
 const UNREADABLE: &str = "now allows no client to read it";
 const MAY_BE_UNREADABLE: &str = "may now allow no client to read it";
 
-/// Whether the data of the file was written to the znode that was seen, or to one in its place.
+/// Whether the data of the file was written to the znode of the plan, or to one in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NewData {
     No,
@@ -287,9 +287,9 @@ enum NewData {
     Yes,
 }
 
-/// The ACL of a znode while its data and ACL are replaced: clients that may change it may go on doing
-/// so, and none may read. The entries of the ACL that it will have are in it without any permission, so
-/// that a server that does not take them says so before anything was changed.
+/// The ACL of a znode while its data and ACL are replaced: clients that may change it may continue to do
+/// so, and none may read. The entries of its future ACL are included without any permission, so that a
+/// server that does not accept them reports that before anything was changed.
 fn without_read(before: &[Acl], after: &[Acl]) -> Vec<Acl> {
     let drop_read = |acl: &Acl| {
         let perms = Perms(acl.perms.0 & !Perms::READ.0);
@@ -299,7 +299,7 @@ fn without_read(before: &[Acl], after: &[Acl]) -> Vec<Acl> {
     before.iter().map(drop_read).chain(after.iter().map(without_any)).collect()
 }
 
-/// Whether what was replaced was what was seen. There is no request that would make sure of it.
+/// Checks in the replies that the replaced znodes were those of the plan. No request can ensure that.
 fn check_replies(batch: &[Pending], results: &[OpResult]) -> Result<()> {
     let mut replies = batch.iter().zip(results);
     replies.try_for_each(|(pending, result)| match (&pending.write, result) {
@@ -313,22 +313,22 @@ fn check_same(path: &str, seen: ZnodeVersion, stat: &Stat) -> Result<()> {
         return Ok(());
     }
     Err(SubtreeError::Refused(format!(
-        "{path} was deleted and created again at the moment when it was written: the new znode is \
+        "{path} was deleted and created again while it was being written: the new znode is \
          overwritten"
     )))
 }
 
-/// The data went to a znode that another client has just created.
+/// The error for data that went to a znode which another client had just created.
 fn disclosed(path: &str) -> SubtreeError {
     SubtreeError::Refused(format!(
-        "{path} was deleted and created again at the moment when it was written: the new znode is \
-         overwritten, and has the data of the file under its own ACL, which may let others read it: \
+        "{path} was deleted and created again while it was being written: the new znode is \
+         overwritten, and has the data of the file under its own ACL, which may let other users read it: \
          check it with getAcl, then import again with --overwrite"
     ))
 }
 
 impl Pending {
-    /// About as many as it takes in a request.
+    /// Its approximate size in a request.
     fn bytes(&self) -> usize {
         let acl_bytes = |acl: &[Acl]| -> usize {
             acl.iter().map(|entry| entry.id.scheme.len() + entry.id.id.len() + 12).sum()
@@ -340,7 +340,7 @@ impl Pending {
         own + self.path.len() + OP_OVERHEAD
     }
 
-    /// As a request of its own: a znode may be so large that it would not fit into a transaction.
+    /// Sends it as a single request: a large znode may not fit into a transaction.
     async fn send(&self, client: &Client) -> Result<OpResult, Error> {
         let Pending { path, write } = self;
         match write {
@@ -385,7 +385,7 @@ pub async fn import(
         _ if writer.written() == 0 => error,
         _ => {
             let written = writer.written();
-            SubtreeError::Refused(format!("{error}; {written} znodes were written before it"))
+            SubtreeError::Refused(format!("{error}; {written} znodes were written before that"))
         }
     })
 }

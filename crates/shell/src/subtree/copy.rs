@@ -3,9 +3,9 @@
 //! A small subtree is moved in one transaction: other clients see the source or the target, never both
 //! or neither. A larger one is copied, and then deleted from its leaves up. Either way a znode of the
 //! source is deleted only if it is the one that was copied, with the same data and no other children,
-//! see [`super::markers`], and only while its copy is there; if another client has changed the source
-//! meanwhile, the move stops and says so, and the copy is whole. What was interrupted can be resumed:
-//! what the target has already is compared and must be equal.
+//! see [`super::markers`], and only while its copy exists; if another client has changed the source
+//! meanwhile, the move stops and reports it, and the copy is complete. An interrupted copy or move can be
+//! resumed: what the target already has is compared and must be equal.
 
 use herdsman_client::{Client, ErrorKind, Op, Outcome, Stat};
 
@@ -28,7 +28,7 @@ const ATOMIC_ZNODES_MAX: u64 = 500;
 /// Most bytes of data that are moved in one transaction.
 const ATOMIC_BYTES_MAX: u64 = 256 << 10;
 
-/// Most bytes of paths and ACLs besides.
+/// Most bytes of paths and ACLs in addition.
 const ATOMIC_NAMES_MAX: usize = 256 << 10;
 
 /// Most znodes that are deleted in one transaction.
@@ -37,7 +37,7 @@ const DELETIONS_MAX: usize = 128;
 /// Most bytes of their paths and markers.
 const DELETION_BYTES_MAX: usize = 256 << 10;
 
-/// How much of a source is copied.
+/// How much of the source is copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// A znode that has no children.
@@ -46,33 +46,33 @@ pub enum Extent {
     Subtree,
 }
 
-/// What a copy would do.
+/// The plan of a copy or a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Survey {
-    /// What is copied.
+    /// The path of the source.
     pub source: String,
-    /// Where it goes.
+    /// The path of the target.
     pub target: String,
     /// Znodes to copy.
     pub znodes: u64,
     /// Their bytes of data.
     pub bytes: u64,
-    /// Whether the target may be there already.
+    /// Whether the target may already exist.
     pub policy: TargetPolicy,
     /// Numbers at the end of names in the target.
     pub sequence_numbers: SequenceNumbers,
 }
 
-/// Whether the target may be there already.
+/// Whether the target may already exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetPolicy {
-    /// There is no target yet.
+    /// The target must not exist.
     New,
-    /// It has a part of the source, from a copy or a move that was interrupted.
+    /// The target may have a part of the source, from an interrupted copy or move.
     Resume,
 }
 
-/// How far a copy or a move has come.
+/// The progress of a copy or a move.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     /// Znodes of the source that were read.
@@ -83,16 +83,16 @@ pub struct Progress {
     pub deleted: u64,
 }
 
-/// What a move has done.
+/// The result of a move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// Znodes that were deleted from the source, all of which the target has.
+    /// The number of moved znodes.
     pub znodes: u64,
-    /// In one transaction.
+    /// Whether it was done in one transaction.
     pub is_atomic: bool,
 }
 
-/// Finds out what there is to copy, and whether it may be. Nothing is changed.
+/// Determines what there is to copy, and whether that is possible. Changes nothing.
 pub async fn survey(
     client: &Client,
     source: &str,
@@ -105,7 +105,7 @@ pub async fn survey(
     if path::is_within(source, target) {
         return Err(SubtreeError::Refused(format!("{target} is {source} itself or below it")));
     }
-    // A resumed move would take a znode of the source for the copy of another one, and delete both.
+    // A resumed move would mistake a znode of the source for the copy of another one, and delete both.
     if path::is_within(target, source) {
         return Err(SubtreeError::Refused(format!(
             "{source} is below {target}: source and target must not contain each other"
@@ -125,7 +125,7 @@ pub async fn survey(
             return Err(SubtreeError::Refused(format!("{} has children: use -r", survey.source)));
         }
         check_copyable(client, &znode)?;
-        let path = path::relative(&survey.source, &znode.place.path);
+        let path = path::relative(&survey.source, &znode.position.path);
         survey.sequence_numbers.note(&path::absolute(&survey.target, path));
         survey.znodes += 1;
         survey.bytes += u64::try_from(znode.stat.data_length).unwrap_or(0);
@@ -136,21 +136,22 @@ pub async fn survey(
 async fn check_target(client: &Client, target: &str, policy: TargetPolicy) -> Result<()> {
     if policy == TargetPolicy::New && client.exists(target).await?.is_some() {
         let text = format!(
-            "{target} exists already; nothing is overwritten (--resume goes on with a copy or a \
-             move that was interrupted)"
+            "{target} already exists; nothing is overwritten (--resume continues an interrupted copy \
+             or move)"
         );
         return Err(SubtreeError::Refused(text));
     }
     if let Some(parent) = path::parent(target)
         && client.exists(parent).await?.is_none()
     {
-        return Err(SubtreeError::Refused(format!("there is no znode {parent}: create it first")));
+        return Err(SubtreeError::Refused(format!(
+            "the parent {parent} does not exist: create it first"
+        )));
     }
     Ok(())
 }
 
-/// Copies what was surveyed; gives the number of znodes that were written. `progress` is called
-/// after each.
+/// Copies a surveyed subtree. Returns the number of written znodes. Calls `progress` after each.
 pub async fn copy(
     client: &Client,
     survey: &Survey,
@@ -163,7 +164,7 @@ pub async fn copy(
     Ok(writer.written())
 }
 
-/// Moves what was surveyed.
+/// Moves a surveyed subtree.
 pub async fn move_subtree(
     client: &Client,
     survey: &Survey,
@@ -199,7 +200,7 @@ struct Copied {
     copy: ZnodeVersion,
 }
 
-/// Gives what was copied, parents before their children.
+/// Copies a surveyed subtree. Returns the copied znodes, parents before their children.
 async fn copy_noting(
     client: &Client,
     survey: &Survey,
@@ -216,8 +217,10 @@ async fn copy_noting(
             continue;
         }
         check_copyable(client, &znode)?;
-        let source =
-            VersionedPath { path: znode.place.path.clone(), seen: ZnodeVersion::of(&znode.stat) };
+        let source = VersionedPath {
+            path: znode.position.path.clone(),
+            seen: ZnodeVersion::of(&znode.stat),
+        };
         let record = record_of(&survey.source, znode, hints);
         let target = path::absolute(&survey.target, &record.path);
         let existing = match survey.policy {
@@ -240,7 +243,7 @@ async fn copy_noting(
     Ok(copied.collect())
 }
 
-/// The copy that the target has already. What differs is never overwritten.
+/// The copy that the target already has. A different one is an error: it is never overwritten.
 async fn existing_copy(
     client: &Client,
     target: &str,
@@ -252,16 +255,16 @@ async fn existing_copy(
         Err(error) if *error.kind() == ErrorKind::NoNode => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    refuse_ephemeral(target, &node.stat)?;
+    reject_ephemeral(target, &node.stat)?;
     if node.data == record.data && acl.await?.0 == record.acl {
         return Ok(Some(ZnodeVersion::of(&node.stat)));
     }
     Err(SubtreeError::Refused(format!(
-        "{target} is there with other data or another ACL; nothing is overwritten"
+        "{target} already exists with other data or another ACL; nothing is overwritten"
     )))
 }
 
-/// The last of these, children before their parents, and their copies, as many as fit into a
+/// The last of these, children before their parents, and their copies, up to the size of a
 /// transaction.
 fn last_batch(
     copied: &mut Vec<Copied>,
@@ -286,7 +289,7 @@ fn last_batch(
     (batch, copies)
 }
 
-/// All records, unless they turn out to be more than one transaction takes.
+/// Reads all records; `None` if they turn out to be too many for one transaction.
 async fn small(client: &Client, survey: &Survey, hints: &TypeHints) -> Result<Option<Vec<Record>>> {
     let mut walk = Walk::new(client, &survey.source, walk_options(Fetch::Everything));
     let mut records = Vec::new();
@@ -300,7 +303,7 @@ async fn small(client: &Client, survey: &Survey, hints: &TypeHints) -> Result<Op
         check_copyable(client, &znode)?;
         bytes += znode.data.len() as u64;
         let acl: usize = znode.acl.iter().map(|acl| acl.id.scheme.len() + acl.id.id.len()).sum();
-        let path = znode.place.path.as_str();
+        let path = znode.position.path.as_str();
         names += 2 * path.len() + survey.target.len() + acl + 128;
         names += marker_bytes(std::iter::once(path));
         records.push(record_of(&survey.source, znode, hints));
@@ -328,14 +331,14 @@ async fn move_at_once(client: &Client, survey: &Survey, records: &[Record]) -> R
     let moved = delete_if_unchanged(client, &survey.target, &creations, &[], &deletions).await;
     moved.map_err(|Failed { error, may_be_done }| {
         let state = match may_be_done {
-            true => "all of it may have been moved nevertheless, or nothing",
+            true => "it is not known whether the subtree was moved",
             false => "nothing was moved",
         };
         SubtreeError::Refused(format!("{}; {state}", described(&error)))
     })
 }
 
-/// A server's error with the path that it is about.
+/// The text of an error; that of a server's error includes the path.
 fn described(error: &SubtreeError) -> String {
     match error {
         SubtreeError::Client(error) => crate::failure::describe(error),
@@ -354,7 +357,7 @@ fn half_copied(survey: &Survey, writer: &Writer, error: SubtreeError) -> Subtree
         SubtreeError::Stopped { .. } => error.to_string(),
         _ => format!("{}; {written} znodes were written to {target}", described(&error)),
     };
-    SubtreeError::Refused(format!("{text}; --resume goes on"))
+    SubtreeError::Refused(format!("{text}; --resume continues"))
 }
 
 fn half_moved(survey: &Survey, deleted: u64, failed: Failed) -> SubtreeError {
@@ -362,25 +365,25 @@ fn half_moved(survey: &Survey, deleted: u64, failed: Failed) -> SubtreeError {
     let Survey { source, target, .. } = survey;
     if let SubtreeError::CopyChanged(path) = &error {
         return SubtreeError::Refused(format!(
-            "the copy was changed meanwhile: {path}; {deleted} znodes of {source} are deleted, the \
-             others are left; compare the two with diff, then --resume goes on"
+            "the copy was changed meanwhile: {path}; {deleted} znodes of {source} were deleted, the \
+             rest are still there; compare the two with diff, then continue with --resume"
         ));
     }
     let (why, hint) = match &error {
         SubtreeError::Changed(path) => (
             format!("{source} was changed meanwhile: {path}"),
-            "compare the two with diff, then --resume goes on",
+            "compare the two with diff, then continue with --resume",
         ),
         other => {
-            (format!("{source} could not be deleted: {}", described(other)), "--resume goes on")
+            (format!("{source} could not be deleted: {}", described(other)), "--resume continues")
         }
     };
     let others = match may_be_done {
-        true => "some more may be",
-        false => "the others are left",
+        true => "some of the rest may be",
+        false => "the rest are still there",
     };
     SubtreeError::Refused(format!(
-        "the copy {target} is whole, but {why}; {deleted} znodes of {source} are deleted, {others}; \
+        "the copy {target} is complete, but {why}; {deleted} znodes of {source} were deleted, {others}; \
          {hint}"
     ))
 }
@@ -392,46 +395,46 @@ fn walk_options(fetch: Fetch) -> WalkOptions {
 fn readable(visit: Visit) -> Result<Znode> {
     match visit {
         Visit::Znode(znode) => Ok(znode),
-        Visit::Unreadable(place) => Err(SubtreeError::Unreadable(place.path)),
+        Visit::Unreadable(position) => Err(SubtreeError::Unreadable(position.path)),
     }
 }
 
-/// Whether it was left by a move of this session that was interrupted.
+/// Whether it was left by an interrupted move of this session.
 fn is_own_marker(client: &Client, znode: &Znode) -> bool {
-    marker_owner(client, &znode.place.path, &znode.stat) == Some(MarkerOwner::This)
+    marker_owner(client, &znode.position.path, &znode.stat) == Some(MarkerOwner::This)
 }
 
 async fn remove_marker(client: &Client, znode: &Znode) -> Result<()> {
-    match client.delete(&znode.place.path).await {
+    match client.delete(&znode.position.path).await {
         Err(error) if *error.kind() != ErrorKind::NoNode => Err(error.into()),
         _ => Ok(()),
     }
 }
 
 fn check_copyable(client: &Client, znode: &Znode) -> Result<()> {
-    let path = &znode.place.path;
+    let path = &znode.position.path;
     if marker_owner(client, path, &znode.stat) == Some(MarkerOwner::Other) {
         let owner = super::human::hex(znode.stat.ephemeral_owner);
         return Err(SubtreeError::Refused(format!(
-            "{path} is there for a move by session {owner}, which is under way or was interrupted; \
-             wait until that session has ended, at most its timeout"
+            "{path} belongs to a move by session {owner}, which is in progress or was interrupted; \
+             wait until that session has ended, at most its session timeout"
         )));
     }
-    refuse_ephemeral(path, &znode.stat)?;
+    reject_ephemeral(path, &znode.stat)?;
     if super::record::has_hidden_digest(&znode.acl) {
         let text = format!(
-            "the ACL of {path} is shown only to those who may change it: log in with addauth"
+            "the ACL of {path} is shown only to users who may change it: log in with addauth"
         );
         return Err(SubtreeError::Refused(text));
     }
     Ok(())
 }
 
-/// Ephemerals end with their session, so they can be neither copied nor the copy of anything.
-fn refuse_ephemeral(path: &str, stat: &Stat) -> Result<()> {
+/// Rejects an ephemeral: it ends with its session, so it can be neither a source nor a copy.
+fn reject_ephemeral(path: &str, stat: &Stat) -> Result<()> {
     if NodeType::of(stat) != NodeType::Ephemeral {
         return Ok(());
     }
     let owner = super::human::hex(stat.ephemeral_owner);
-    Err(SubtreeError::Refused(format!("{path} is ephemeral, it belongs to session {owner}")))
+    Err(SubtreeError::Refused(format!("{path} is ephemeral and belongs to session {owner}")))
 }

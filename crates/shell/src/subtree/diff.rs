@@ -1,9 +1,9 @@
-//! Compares two subtrees, wherever they are.
+//! Compares two subtrees, on ensembles or in files.
 //!
-//! In: two [`Side`]s, each a stream of records in the order of a walk. Out: what differs, znode by
-//! znode, by merging the two streams; neither is ever in memory as a whole. Compared are data, ACL and
-//! type; zxids, times and versions only on demand, for they differ between any two subtrees that were
-//! not made by the same writes.
+//! In: two [`Side`]s, each a stream of records in the order of a walk. Out: the differences, znode by
+//! znode, found by merging the two streams; neither is ever in memory as a whole. Data, ACL and type are
+//! compared; zxids, times and versions only on demand, because they differ between any two subtrees that
+//! were not made by the same writes.
 
 use std::cmp::Ordering;
 
@@ -33,11 +33,11 @@ pub enum Side {
     },
     /// In an export file.
     File {
-        /// What is left of the file.
+        /// The remaining records of the file.
         records: Records<'static>,
-        /// The path of the record before.
+        /// The path of the previous record.
         last: Option<String>,
-        /// Whether it must be as the export left it.
+        /// Whether it must be complete.
         completeness: Completeness,
     },
 }
@@ -62,7 +62,7 @@ impl Side {
                 Some(Visit::Znode(znode)) => {
                     Ok(Some(record_of(root, znode, &TypeHints::default())))
                 }
-                Some(Visit::Unreadable(place)) => Err(SubtreeError::Unreadable(place.path)),
+                Some(Visit::Unreadable(position)) => Err(SubtreeError::Unreadable(position.path)),
                 None => Ok(None),
             },
             Side::File { records, last, completeness } => {
@@ -83,7 +83,7 @@ fn next_in_order(records: &mut Records<'_>, last: &mut Option<String>) -> Result
     let in_order =
         last.as_ref().is_none_or(|last| walk_order(last, &record.path) == Ordering::Less);
     if !in_order {
-        let fault = format!("{} is not where the order of an export puts it", record.path);
+        let fault = format!("{} is not in the order of an export", record.path);
         return Err(records.fault(line, fault));
     }
     *last = Some(record.path.clone());
@@ -100,14 +100,14 @@ pub enum StatComparison {
     On,
 }
 
-/// Something in which two znodes differ.
+/// A field in which two znodes differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// The data.
     Data,
     /// The ACL.
     Acl,
-    /// How long it lives.
+    /// The type.
     Type,
     /// A number of the stat.
     Stat(&'static str),
@@ -139,7 +139,7 @@ pub enum Difference {
         left: Record,
         /// In the second.
         right: Record,
-        /// In what they differ; at least one.
+        /// The fields that differ; at least one.
         fields: Vec<Field>,
     },
 }
@@ -155,17 +155,17 @@ impl Difference {
     }
 }
 
-/// A comparison under way.
+/// A comparison in progress.
 pub struct Diff {
     left: Cursor,
     right: Cursor,
     stat: StatComparison,
-    /// Only files tell containers and times to live; see [`super::lifetime`].
+    /// Whether both sides are files: only these include containers and times to live; see [`super::lifetime`].
     types_are_exact: bool,
     counts: DiffCounts,
 }
 
-/// How much was compared.
+/// The counts of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiffCounts {
     /// The same on both sides.
@@ -179,7 +179,7 @@ pub struct DiffCounts {
 }
 
 impl DiffCounts {
-    /// Nothing differs.
+    /// Whether nothing differs.
     #[must_use]
     pub fn is_equal(&self) -> bool {
         self.changed + self.only_left + self.only_right == 0
@@ -197,7 +197,7 @@ impl Cursor {
         Cursor { side, head: None, is_started: false }
     }
 
-    /// Makes sure that the next record is there, if there is one.
+    /// Reads the first record, if that has not been done.
     async fn fill(&mut self) -> Result<()> {
         if !self.is_started {
             self.is_started = true;
@@ -229,13 +229,13 @@ impl Diff {
         }
     }
 
-    /// How much has been compared.
+    /// The counts so far.
     #[must_use]
     pub fn counts(&self) -> DiffCounts {
         self.counts
     }
 
-    /// The next difference; `None` at the end. After an error the comparison is of no further use.
+    /// The next difference; `None` at the end. After an error the comparison cannot continue.
     pub async fn next(&mut self) -> Result<Option<Difference>> {
         loop {
             self.left.fill().await?;

@@ -1,9 +1,9 @@
-//! A znode's data as a file for an editor, and back.
+//! Converts a znode's data to a file for an editor, and back.
 //!
-//! In: data and the form in which to edit it. Out: text, and data again when the editor is done. The
-//! file is readable by its owner alone. It stays when the [`Draft`] is dropped, whatever ended the
-//! command, and is removed only by [`Draft::discard`]: when its text was written, or when nothing was
-//! typed and the editor is closed. Not here: reading and writing the znode, showing the difference, asking.
+//! In: data and the format in which to edit it. Out: text, and data again when the editor is closed. The
+//! file is readable only by its owner. It stays when the [`Draft`] is dropped, whatever ended the command,
+//! and is removed only by [`Draft::discard`]: when its text was written, or when nothing was typed and the
+//! editor is closed. Not here: reading and writing the znode, showing the difference, asking the user.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -20,15 +20,15 @@ use super::record::as_text;
 
 mod json;
 
-/// The form in which data is edited.
+/// The format in which data is edited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EditFormat {
-    /// As it is.
+    /// Unchanged.
     #[default]
     Text,
-    /// Indented, and checked when the editor is done.
+    /// Indented, and validated when the editor is closed.
     Json,
-    /// Two digits for each byte; what follows a `#` on a line is for reading only.
+    /// Two hex digits for each byte; text after a `#` is a comment.
     Hex,
 }
 
@@ -68,8 +68,8 @@ fn text_of(data: &[u8]) -> Result<&str> {
     })
 }
 
-/// The edited text as data. `before` is the data that it was made from: a line end that only the
-/// editor has added is taken away again, and JSON that was on one line goes back on one line.
+/// The edited text as data. `before` is the data that the text was made from: a line end that only the
+/// editor added is removed again, and JSON that was on one line is put on one line again.
 pub fn from_editable(text: &str, before: &[u8], format: EditFormat) -> Result<Bytes> {
     if format != EditFormat::Hex && as_text(text.as_bytes()).is_none() {
         let why = "the edited text has control characters: use `edit --hex`";
@@ -91,7 +91,7 @@ pub fn from_editable(text: &str, before: &[u8], format: EditFormat) -> Result<By
     }
 }
 
-/// Whether two data mean the same in this form, so that there is nothing to write.
+/// Whether the data is equal in this format, so that there is nothing to write.
 #[must_use]
 pub fn is_unchanged(before: &[u8], after: &[u8], format: EditFormat) -> bool {
     let compact = |data: &[u8]| json::compact(&String::from_utf8_lossy(data));
@@ -118,7 +118,7 @@ fn hex_lines(data: &[u8]) -> String {
         let digits: Vec<String> = chunk.iter().map(|byte| format!("{byte:02x}")).collect();
         let shown = |byte: &u8| if byte.is_ascii_graphic() { char::from(*byte) } else { '.' };
         let text: String = chunk.iter().map(shown).collect();
-        // Writing to a text cannot fail.
+        // Writing to a String does not fail.
         let _ = writeln!(lines, "{:<47}  # {text}", digits.join(" "));
     }
     lines
@@ -145,7 +145,7 @@ fn parse_hex(text: &str) -> Result<Bytes> {
     Ok(Bytes::from(data))
 }
 
-/// The first of these that names a command, or `vi`.
+/// The first candidate that names a command, or `vi`.
 #[must_use]
 pub fn choose_editor(candidates: impl IntoIterator<Item = Option<String>>) -> String {
     let mut named = candidates.into_iter().flatten();
@@ -161,7 +161,7 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Writes the text to a new file that only its owner may read.
+    /// Writes the text to a new file that only its owner can read.
     pub fn new(text: &str, format: EditFormat) -> Result<Self> {
         let mut builder = tempfile::Builder::new();
         let made = builder.prefix("herdsman-edit-").suffix(format.extension()).tempfile();
@@ -172,7 +172,7 @@ impl Draft {
         Ok(Draft { path, shown: text.to_owned(), is_open: AtomicBool::new(false) })
     }
 
-    /// Where it is.
+    /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
@@ -205,7 +205,7 @@ impl Draft {
         self.is_open.load(Ordering::SeqCst)
     }
 
-    /// The text as the editor left it. Editors may replace the file, so it is opened anew.
+    /// Reads the edited text. Opens the file again, because editors may replace it.
     pub fn read(&self) -> Result<String> {
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::InvalidData => SubtreeError::refused("the edited text is not UTF-8"),
@@ -214,7 +214,7 @@ impl Draft {
         fs::read_to_string(self.path()).map_err(failed)
     }
 
-    /// Whether the file holds something that the user has typed, as far as can be known.
+    /// Whether the user has changed the file, as far as that can be determined.
     #[must_use]
     pub fn is_edited(&self) -> bool {
         match fs::read(&self.path) {
@@ -223,8 +223,8 @@ impl Draft {
         }
     }
 
-    /// Removes the file. Its text is written to the znode, or nothing was typed; should it be left
-    /// behind, only its owner can read it.
+    /// Removes the file: its text was written to the znode, or nothing was typed. If it is left behind, only
+    /// its owner can read it.
     pub fn discard(&self) {
         _ = fs::remove_file(&self.path);
     }

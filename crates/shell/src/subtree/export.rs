@@ -1,7 +1,7 @@
 //! Writes a subtree as lines of JSON, see [`super::file`] for the format.
 //!
-//! In: a client and a path. Out: lines, as the walk finds the znodes, so memory stays bounded.
-//! Not here: opening files, progress bars, and what becomes of a file that was not finished.
+//! In: a client and a path. Out: a line for each znode of the walk, so that memory stays bounded.
+//! Not here: opening files, progress bars, and removing unfinished files.
 
 use std::io::Write;
 
@@ -18,14 +18,14 @@ use super::walk::{Fetch, SystemZnodes, Visit, Walk, WalkOptions, Znode};
 /// What to do about znodes that may not be read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unreadable {
-    /// Stop: half an export is none.
+    /// Fail: a partial export is not useful.
     #[default]
     Fail,
-    /// Leave them out, with all that is below them, and count them.
+    /// Skip them, with everything below them, and count them.
     Skip,
 }
 
-/// How to export.
+/// Options of an export.
 #[derive(Clone, Debug, Default)]
 pub struct ExportOptions {
     /// What to do about znodes that may not be read.
@@ -36,7 +36,7 @@ pub struct ExportOptions {
     pub hints: TypeHints,
 }
 
-/// What was exported, and what was not.
+/// The counts of an export.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExportCounts {
     /// Znodes written.
@@ -45,16 +45,16 @@ pub struct ExportCounts {
     pub bytes: u64,
     /// How many of them are ephemeral.
     pub ephemerals: u64,
-    /// How many of them have an ACL of which a digest was hidden from us.
+    /// How many of them have an ACL with a digest that the server hid.
     pub hidden_acls: u64,
-    /// Znodes that went while the walk was under way.
+    /// Znodes that were deleted during the walk.
     pub vanished: u64,
-    /// Znodes that may not be read, left out.
+    /// Znodes that may not be read and were skipped.
     pub unreadable: u64,
     newest: Zxid,
 }
 
-/// Writes the subtree at `root` to `out`. `progress` is told after each znode.
+/// Writes the subtree at `root` to `out`. Calls `progress` after each znode.
 pub async fn export<W: Write>(
     client: &Client,
     root: &str,
@@ -62,7 +62,7 @@ pub async fn export<W: Write>(
     mut out: W,
     mut progress: impl FnMut(&ExportCounts),
 ) -> Result<ExportCounts> {
-    // So that what the user has just written elsewhere is there.
+    // So that the export includes what the user has just written through another server.
     client.sync(root).await?;
     let started_ms = now_ms();
     let walk_options =
@@ -79,12 +79,12 @@ pub async fn export<W: Write>(
                 counts.add(&record);
                 write_line(&mut out, &record.to_line())?;
             }
-            Visit::Unreadable(place)
-                if place.depth > 0 && options.unreadable == Unreadable::Skip =>
+            Visit::Unreadable(position)
+                if position.depth > 0 && options.unreadable == Unreadable::Skip =>
             {
                 counts.unreadable += 1;
             }
-            Visit::Unreadable(place) => return Err(SubtreeError::Unreadable(place.path)),
+            Visit::Unreadable(position) => return Err(SubtreeError::Unreadable(position.path)),
         }
         counts.vanished = walk.vanished();
         progress(&counts);
@@ -99,7 +99,7 @@ pub async fn export<W: Write>(
 /// A walked znode as a record of the subtree at `root`.
 #[must_use]
 pub fn record_of(root: &str, znode: Znode, hints: &TypeHints) -> Record {
-    let relative = path::relative(root, &znode.place.path);
+    let relative = path::relative(root, &znode.position.path);
     Record {
         lifetime: hints.lifetime(relative, &znode.stat),
         path: relative.to_owned(),

@@ -1,4 +1,4 @@
-//! Export files: a header, a line for each znode, and a last line that says that it is whole.
+//! Export files: a header, a line for each znode, and a last line that marks the file as complete.
 //!
 //! ```text
 //! {"format":"herdsman-subtree","version":1,"root":"/app","zxid":"0x2a","time":"2026-01-01T00:00:00Z"}
@@ -6,12 +6,12 @@
 //! {"path":"config","data":"host=a",…}
 //! {"end":true,"znodes":2,"zxid":"0x29"}
 //! ```
-//! The header's zxid is the newest change of the root znode when the export began, that of the last
-//! line the newest of all changes in the file. Parents come before their children.
+//! The header's zxid is the newest change of the root znode when the export began; that of the last
+//! line is the newest of all changes in the file. Parents come before their children.
 //!
 //! In: a file or a stream, of which no line is trusted. Out: its records with their line numbers, or
 //! the first fault with its line number. Blank lines are skipped. A stream is copied to a temporary
-//! file first, so that all of it can be checked before any of it is used. To check a file takes memory
+//! file first, so that all of it can be checked before any of it is used. Checking a file takes memory
 //! for its paths, not for its data.
 
 use std::collections::{HashMap, HashSet};
@@ -26,16 +26,16 @@ use super::lifetime::NodeType;
 use super::path;
 use super::record::{Record, json_fault};
 
-/// What the first line says of itself.
+/// The name of the format, in the header.
 pub const FORMAT: &str = "herdsman-subtree";
 
 /// The version of the format that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
 
-/// Longest line that is read: data of the largest reply that the client takes would fit in base64.
+/// Longest line that is read: the data of the largest reply that the client accepts fits in base64.
 const LINE_BYTES_MAX: u64 = 96 << 20;
 
-/// Lines between two breaths of the connection, which must not starve while a file is checked.
+/// Lines that are checked before the task yields, so that the connection is served meanwhile.
 const LINES_AT_ONCE: u64 = 1000;
 
 /// The first line.
@@ -45,7 +45,7 @@ pub struct Header {
     pub format: String,
     /// [`VERSION`].
     pub version: u32,
-    /// Where the subtree was.
+    /// The path of the subtree.
     pub root: String,
     /// The newest change of the root znode when the export began.
     pub zxid: String,
@@ -58,42 +58,42 @@ pub struct Header {
 pub struct End {
     /// Always true.
     pub end: bool,
-    /// Lines between the first and the last.
+    /// The number of lines between the first and the last.
     pub znodes: u64,
     /// The newest change in the file.
     pub zxid: String,
 }
 
-/// Whether a file without its last line will do.
+/// Whether a file must be complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Completeness {
-    /// It must be as the export left it.
+    /// It must be complete.
     #[default]
     Required,
-    /// It may be cut short, or have lines more or less.
+    /// It may be truncated, or have added or missing lines.
     Partial,
 }
 
-/// An export file, to be read as often as needed.
+/// An export file, which can be read repeatedly.
 #[derive(Debug)]
 pub struct ExportFile {
     name: String,
     file: File,
 }
 
-/// What a file holds, if all of it is in order.
+/// A summary of a valid file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outline {
     /// Its first line.
     pub header: Header,
     /// Number of its records.
     pub znodes: u64,
-    /// The first line with an ACL of which a digest was hidden from whoever made the export.
+    /// The first line with an ACL that has a digest hidden by the server.
     pub first_hidden_acl: Option<u64>,
 }
 
 impl ExportFile {
-    /// A file on disk. It is only read.
+    /// Opens a file for reading.
     pub fn open(path: &Path) -> Result<Self> {
         let failed = |source| SubtreeError::File { path: path.to_owned(), source };
         let file = File::open(path).map_err(failed)?;
@@ -103,7 +103,7 @@ impl ExportFile {
         Ok(ExportFile { name: path.display().to_string(), file })
     }
 
-    /// What comes from a stream, until it ends. Blocks.
+    /// Copies a stream to a temporary file, until it ends. Blocks.
     pub fn spool(name: &str, mut stream: impl Read) -> Result<Self> {
         let copied = tempfile::tempfile().and_then(|mut file| {
             io::copy(&mut stream, &mut file)?;
@@ -120,20 +120,20 @@ impl ExportFile {
         Records::begin(&self.name, BufReader::with_capacity(1 << 16, &self.file))
     }
 
-    /// As [`ExportFile::records`], for those who need nothing else of it.
+    /// As [`ExportFile::records`], but consumes the file.
     pub fn into_records(self) -> Result<Records<'static>> {
         let failed = |source| SubtreeError::File { path: self.name.as_str().into(), source };
         (&self.file).seek(SeekFrom::Start(0)).map_err(failed)?;
         Records::begin(&self.name, BufReader::with_capacity(1 << 16, self.file))
     }
 
-    /// Reads all of it, and fails at the first line that could not be imported.
+    /// Reads the whole file, and fails at the first line that cannot be imported.
     pub async fn check(&self, completeness: Completeness) -> Result<Outline> {
         let mut records = self.records()?;
-        let mut family = Family::default();
+        let mut paths = PathCheck::default();
         let mut first_hidden_acl = None;
         while let Some((line, record)) = records.next_record()? {
-            family.admit(line, &record).map_err(|fault| records.fault(line, fault))?;
+            paths.add(line, &record).map_err(|fault| records.fault(line, fault))?;
             if record.has_hidden_acl() {
                 first_hidden_acl.get_or_insert(line);
             }
@@ -148,26 +148,26 @@ impl ExportFile {
     }
 }
 
-/// The paths of a file so far.
+/// Checks the paths of a file: each once, and after its parent.
 #[derive(Default)]
-struct Family {
+struct PathCheck {
     lines: HashMap<String, u64>,
     ephemerals: HashSet<String>,
 }
 
-impl Family {
-    fn admit(&mut self, line: u64, record: &Record) -> Result<(), String> {
+impl PathCheck {
+    fn add(&mut self, line: u64, record: &Record) -> Result<(), String> {
         let own = record.path.as_str();
         if let Some(parent) = path::relative_parent(own) {
             if self.ephemerals.contains(parent) {
                 return Err(format!("{own} is below {parent}, which is ephemeral"));
             }
             if parent != path::SELF && !self.lines.contains_key(parent) {
-                return Err(format!("{own} comes before its parent, or without it"));
+                return Err(format!("{own} comes before its parent, or its parent is missing"));
             }
         }
         if let Some(earlier) = self.lines.insert(own.to_owned(), line) {
-            return Err(format!("{own} is in line {earlier} already"));
+            return Err(format!("{own} is already in line {earlier}"));
         }
         if record.node_type() == NodeType::Ephemeral {
             self.ephemerals.insert(own.to_owned());
@@ -211,7 +211,7 @@ impl<'f> Records<'f> {
             return Ok(None);
         };
         if self.end.is_some() {
-            return Err(self.fault(self.line, "something follows the last line".to_owned()));
+            return Err(self.fault(self.line, "there is more after the last line".to_owned()));
         }
         if text.starts_with(r#"{"end""#) {
             let end = serde_json::from_str(&text);
@@ -223,16 +223,16 @@ impl<'f> Records<'f> {
         Ok(Some((self.line, record)))
     }
 
-    /// After the last record: whether the file is whole.
+    /// Checks after the last record that the file is complete.
     pub fn check_end(&self) -> Result<()> {
         let fault = match &self.end {
             Some(end) if end.znodes == self.read => return Ok(()),
             Some(end) => {
-                format!("{} znodes are announced here and {} are there", end.znodes, self.read)
+                format!("the last line counts {} znodes, but there are {}", end.znodes, self.read)
             }
-            None => "the file ends without its last line, so it was cut short".to_owned(),
+            None => "the file is truncated: its last line is missing".to_owned(),
         };
-        Err(self.fault(self.line, format!("{fault}; --partial takes what there is")))
+        Err(self.fault(self.line, format!("{fault}; --partial accepts it")))
     }
 
     /// An error at a line of this file.
@@ -273,10 +273,12 @@ fn read_header(line: &str) -> Result<Header, String> {
     }
     if header.version != VERSION {
         let Header { version, .. } = header;
-        return Err(format!("version {version} of the format; this program reads {VERSION}"));
+        return Err(format!(
+            "version {version} of the format is not supported; this program reads version {VERSION}"
+        ));
     }
     if herdsman_client::check_path(&header.root).is_err() {
-        return Err(format!("the root {:?} is not a path of a znode", header.root));
+        return Err(format!("the root {:?} is not a valid path", header.root));
     }
     Ok(header)
 }

@@ -1,4 +1,4 @@
-//! Which znodes a search is for.
+//! The conditions of a search.
 //!
 //! In: a walked znode and the time. Out: whether it matches every condition. Not here: the walk, and
 //! the choice of what to read, which follows from [`Search::fetch`].
@@ -15,11 +15,11 @@ use super::walk::{Fetch, Znode};
 pub struct Search {
     /// The name matches.
     pub name: Option<Pattern>,
-    /// The whole path matches.
+    /// The path matches.
     pub path: Option<Pattern>,
     /// The data matches.
     pub data: Option<Pattern>,
-    /// The znode is of this kind.
+    /// The znode is of this type.
     pub node_type: Option<NodeType>,
     /// This session owns it.
     pub owner: Option<i64>,
@@ -40,13 +40,13 @@ impl Search {
         if self.data.is_some() { Fetch::Data } else { Fetch::Stat }
     }
 
-    /// Whether a znode is searched for.
+    /// Whether a znode meets all conditions.
     #[must_use]
     pub fn is_match(&self, znode: &Znode, now_ms: i64) -> bool {
         let stat = &znode.stat;
         let age_ms = now_ms.saturating_sub(stat.mtime);
         let ms = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
-        let path = znode.place.path.as_str();
+        let path = znode.position.path.as_str();
         holds(self.name.as_ref(), |pattern| pattern.is_match(path::name(path)))
             && holds(self.path.as_ref(), |pattern| pattern.is_match(path))
             && holds(self.node_type, |node_type| NodeType::of(stat) == node_type)
@@ -68,7 +68,7 @@ mod tests {
     use bytes::Bytes;
     use herdsman_client::Stat;
 
-    use super::super::walk::Place;
+    use super::super::walk::Position;
     use super::*;
 
     const NOW_MS: i64 = 1_000_000;
@@ -76,8 +76,8 @@ mod tests {
     fn znode() -> Znode {
         let stat =
             Stat { mtime: NOW_MS - 60_000, data_length: 6, ephemeral_owner: 7, ..Stat::default() };
-        let place = Place { path: "/app/db-1".to_owned(), depth: 2, is_last: false };
-        Znode { place, stat, data: Bytes::from("host=a"), acl: Vec::new() }
+        let position = Position { path: "/app/db-1".to_owned(), depth: 2, is_last: false };
+        Znode { position, stat, data: Bytes::from("host=a"), acl: Vec::new() }
     }
 
     fn check(search: &Search, expected: bool) {

@@ -1,4 +1,4 @@
-//! Sizes, durations and times as people write them.
+//! Sizes, durations and times in readable form.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use super::error::{Result, SubtreeError};
 
 const DURATION_UNITS: [(&str, u64); 6] = [
-    // "ms" before "m" and "s", which it ends or begins with.
+    // "ms" must come before "m" and "s".
     ("ms", 1),
     ("s", 1_000),
     ("m", 60_000),
@@ -23,7 +23,7 @@ const SIZE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let refused = || {
         let text =
-            format!("{text:?} is not a duration: write a number and ms, s, m, h, d or w, as 10m");
+            format!("{text:?} is not a duration: use a number with ms, s, m, h, d or w, as 10m");
         SubtreeError::Mistake(text)
     };
     let (unit, ms) =
@@ -36,7 +36,7 @@ pub fn parse_duration(text: &str) -> Result<Duration> {
 pub fn parse_size(text: &str) -> Result<u64> {
     let refused = || {
         SubtreeError::Mistake(format!(
-            "{text:?} is not a size: write a number, then k, M or G if any"
+            "{text:?} is not a size: use a number, with k, M or G if needed"
         ))
     };
     let (number, unit) = match text.chars().last() {
@@ -56,11 +56,11 @@ pub fn parse_session(text: &str) -> Result<i64> {
         None => text.parse::<i64>(),
     };
     parsed.map_err(|_| {
-        SubtreeError::Mistake(format!("{text:?} is not a session id: write 0x1234abcd"))
+        SubtreeError::Mistake(format!("{text:?} is not a session id: use the form 0x1234abcd"))
     })
 }
 
-/// A size for people: `17 B`, `1.5 KiB`.
+/// A size with its unit: `17 B`, `1.5 KiB`.
 #[must_use]
 pub fn size(bytes: u64) -> String {
     let mut shown = bytes as f64;
@@ -79,13 +79,13 @@ pub fn count(number: u64, noun: &str) -> String {
     format!("{number} {noun}{plural}")
 }
 
-/// A zxid or session id as everybody writes them.
+/// A zxid or session id in hexadecimal.
 #[must_use]
 pub fn hex(number: i64) -> String {
     format!("{number:#x}")
 }
 
-/// The newest of the changes that a stat tells of.
+/// The newest zxid of a stat.
 #[must_use]
 pub fn newest_zxid(stat: &herdsman_client::Stat) -> Zxid {
     stat.czxid.max(stat.mzxid).max(stat.pzxid)

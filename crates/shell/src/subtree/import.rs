@@ -1,11 +1,11 @@
-//! Decides what an import would do, before it does anything.
+//! Plans an import, before anything is changed.
 //!
-//! In: a checked file, a target and what is there now. Out: a [`Plan`], a few bytes for each line of
-//! the file; nothing is written here, see [`super::apply`]. Many reads are under way at a time; if
+//! In: a checked file, a target and its present state. Out: a [`Plan`], a few bytes for each line of
+//! the file; nothing is written here, see [`super::apply`]. Many reads are in flight at a time; if
 //! the target does not exist, none are needed.
 //!
-//! What the plan cannot know is what others write between the plan and its execution. Creations fail
-//! then, and so do updates of znodes that are not as the plan has seen them.
+//! The plan does not know what other clients write between the plan and its execution. Creations fail
+//! then, and so do updates of znodes that are not as in the plan.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -21,88 +21,88 @@ use super::sequence_numbers::SequenceNumbers;
 use super::walk::AHEAD_MAX;
 use super::znode_version::ZnodeVersion;
 
-/// Conflicts that are told one by one; the others are only counted.
-pub const CONFLICTS_TOLD_MAX: usize = 20;
+/// Most conflicts that are listed; the rest are only counted.
+pub const CONFLICTS_LISTED_MAX: usize = 20;
 
-/// What to do about znodes that are there already and differ.
+/// What to do about existing znodes that differ.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
-    /// Nothing is written if there is any.
+    /// Write nothing if there are any.
     #[default]
     Conflict,
-    /// Their data and ACL become those of the file.
+    /// Replace their data and ACL.
     Overwrite,
-    /// They stay as they are.
+    /// Leave them unchanged.
     Skip,
 }
 
 /// Which ACLs the znodes get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AclChoice {
-    /// Those of the file.
+    /// The ACLs of the file.
     #[default]
     Keep,
-    /// New znodes are open to all; those that are there keep theirs.
+    /// All permissions for everyone for new znodes; existing znodes keep their ACLs.
     Open,
 }
 
-/// What becomes of ephemerals, which cannot be given to the sessions that owned them.
+/// What to do with ephemerals, which cannot be given back to their sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ephemerals {
-    /// They are left out.
+    /// Skip them.
     #[default]
     Skip,
-    /// They are created as persistent znodes.
+    /// Create them as persistent znodes.
     AsPersistent,
 }
 
-/// How to import.
+/// Options of an import.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ImportOptions {
-    /// What to do about znodes that are there already and differ.
+    /// What to do about existing znodes that differ.
     pub existing: Existing,
     /// Which ACLs the znodes get.
     pub acl: AclChoice,
-    /// What becomes of ephemerals.
+    /// What to do with ephemerals.
     pub ephemerals: Ephemerals,
 }
 
-/// What would happen to how many znodes.
+/// The number of znodes by planned action.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PlanCounts {
-    /// Created, those above the target included.
+    /// Created, including those above the target.
     pub create: u64,
-    /// Given other data or another ACL.
+    /// Updated with other data or another ACL.
     pub update: u64,
-    /// There already, and equal.
+    /// Existing and equal.
     pub equal: u64,
-    /// There already and different, and left so.
+    /// Existing and different, left unchanged.
     pub skip: u64,
-    /// Ephemerals that are left out.
+    /// Ephemerals that are skipped.
     pub ephemerals: u64,
-    /// In the way.
+    /// In conflict.
     pub conflict: u64,
 }
 
-/// A znode in the way of an import.
+/// An existing znode that conflicts with an import.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
     /// Line of the file.
     pub line: u64,
     /// Path of the znode.
     pub path: String,
-    /// What differs, as `data, acl`.
+    /// The fields that differ, as `data, acl`.
     pub differs: String,
 }
 
-/// What an import will do.
+/// The plan of an import.
 #[derive(Debug)]
 pub struct Plan {
-    /// Where the subtree goes.
+    /// The target path of the subtree.
     pub target: String,
-    /// Znodes above the target that are missing, from the top.
+    /// Missing znodes above the target, from the top.
     pub missing_parents: Vec<String>,
-    /// What would happen to how many znodes.
+    /// The number of znodes by planned action.
     pub counts: PlanCounts,
     /// The first conflicts.
     pub conflicts: Vec<Conflict>,
@@ -112,19 +112,19 @@ pub struct Plan {
     pub sequence_numbers: SequenceNumbers,
 }
 
-/// What happens to a record, and what the record was: the file may be written while it is imported.
+/// The planned action for a record, and a digest of the record: the file may be changed while it is imported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Planned {
     pub(super) step: Step,
     pub(super) digest: u64,
 }
 
-/// What happens to a record.
+/// The planned action for a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Nothing,
     Create,
-    /// What is replaced of a znode that is there, as the plan has seen it.
+    /// Replace parts of an existing znode, if it is still in the state that the plan saw.
     Update {
         seen: ZnodeVersion,
         change: Change,
@@ -150,15 +150,15 @@ pub async fn plan(
     herdsman_client::check_path(target)?;
     let mut records = file.records()?;
     if let (Some(line), AclChoice::Keep) = (outline.first_hidden_acl, options.acl) {
-        let fault = "a digest of the ACL was hidden from the user who exported it, so no user could log \
+        let fault = "the ACL has a digest that was hidden from the user who exported it, so no user could log \
                      in; use --acl open, or export as a user who may change the ACLs";
         return Err(records.fault(line, fault.to_owned()));
     }
     let mut planner = Planner {
         client,
         options,
-        target_exists: is_there(client.exists(target).await)?,
-        asked: VecDeque::new(),
+        target_exists: exists_or_unreadable(client.exists(target).await)?,
+        pending: VecDeque::new(),
         plan: Plan {
             target: target.to_owned(),
             missing_parents: missing_parents(client, target).await?,
@@ -172,22 +172,22 @@ pub async fn plan(
     let mut has_root = false;
     while let Some((line, record)) = records.next_record()? {
         has_root |= record.path == path::SELF;
-        planner.admit(line, record).await?;
+        planner.add(line, record).await?;
     }
-    while !planner.asked.is_empty() {
-        planner.settle_first().await?;
+    while !planner.pending.is_empty() {
+        planner.plan_first().await?;
     }
     let Planner { mut plan, target_exists, .. } = planner;
     if !has_root && !target_exists {
-        // A file without a line for its root: the target is made like those above it.
+        // A file without a line for its root: the target is created like the znodes above it.
         plan.missing_parents.push(target.to_owned());
         plan.counts.create += 1;
     }
     Ok(plan)
 }
 
-/// What may not be read is there.
-fn is_there(found: Result<Option<Stat>, Error>) -> Result<bool> {
+/// Whether a znode exists. One that may not be read does.
+fn exists_or_unreadable(found: Result<Option<Stat>, Error>) -> Result<bool> {
     match found {
         Ok(stat) => Ok(stat.is_some()),
         Err(error) if *error.kind() == ErrorKind::NoAuth => Ok(true),
@@ -197,10 +197,10 @@ fn is_there(found: Result<Option<Stat>, Error>) -> Result<bool> {
 
 async fn missing_parents(client: &Client, target: &str) -> Result<Vec<String>> {
     let above = std::iter::successors(path::parent(target), |above| path::parent(above));
-    let asked: Vec<_> = above.map(|above| (above, client.exists(above).send())).collect();
+    let requests: Vec<_> = above.map(|above| (above, client.exists(above).send())).collect();
     let mut missing = VecDeque::new();
-    for (above, reply) in asked {
-        if !is_there(reply.await)? {
+    for (above, reply) in requests {
+        if !exists_or_unreadable(reply.await)? {
             missing.push_front(above.to_owned());
         }
     }
@@ -211,44 +211,44 @@ struct Planner<'p> {
     client: &'p Client,
     options: ImportOptions,
     target_exists: bool,
-    /// Records whose znode was asked for, at most `AHEAD_MAX`.
-    asked: VecDeque<Asked>,
+    /// Records whose existing znode was requested, at most `AHEAD_MAX`.
+    pending: VecDeque<PendingRecord>,
     plan: Plan,
 }
 
-struct Asked {
+struct PendingRecord {
     line: u64,
     record: Record,
-    present: Option<Present>,
+    existing: Option<ExistingZnode>,
 }
 
-/// The replies that tell what is there now.
-struct Present {
+/// The replies about an existing znode.
+struct ExistingZnode {
     node: Reply<Node>,
     acl: Reply<(Vec<Acl>, Stat)>,
 }
 
 impl Planner<'_> {
-    async fn admit(&mut self, line: u64, record: Record) -> Result<()> {
+    async fn add(&mut self, line: u64, record: Record) -> Result<()> {
         let path = path::absolute(&self.plan.target, &record.path);
-        let is_asked = self.target_exists && !self.is_left_out(&record);
-        let present = is_asked.then(|| Present {
+        let is_requested = self.target_exists && !self.is_skipped(&record);
+        let existing = is_requested.then(|| ExistingZnode {
             node: self.client.get(&path).send(),
             acl: self.client.acl(&path).send(),
         });
-        self.asked.push_back(Asked { line, record, present });
-        if self.asked.len() >= AHEAD_MAX {
-            self.settle_first().await?;
+        self.pending.push_back(PendingRecord { line, record, existing });
+        if self.pending.len() >= AHEAD_MAX {
+            self.plan_first().await?;
         }
         Ok(())
     }
 
-    async fn settle_first(&mut self) -> Result<()> {
-        let Some(Asked { line, record, present }) = self.asked.pop_front() else {
+    async fn plan_first(&mut self) -> Result<()> {
+        let Some(PendingRecord { line, record, existing }) = self.pending.pop_front() else {
             return Ok(());
         };
-        let step = match present {
-            Some(Present { node, acl }) => match node.await {
+        let step = match existing {
+            Some(ExistingZnode { node, acl }) => match node.await {
                 Ok(node) => self.compare(line, &record, &node, &acl.await?),
                 Err(error) => match error.kind() {
                     ErrorKind::NoNode => self.create(&record),
@@ -262,14 +262,14 @@ impl Planner<'_> {
                     ErrorKind::NoAuth => {
                         let path = path::absolute(&self.plan.target, &record.path);
                         return Err(SubtreeError::Refused(format!(
-                            "{path} exists and may not be read, so it cannot be compared: log in with \
+                            "{path} exists but may not be read, so it cannot be compared: log in with \
                              addauth, or use --skip-existing; nothing was changed"
                         )));
                     }
                     _ => return Err(error.into()),
                 },
             },
-            None if self.is_left_out(&record) => {
+            None if self.is_skipped(&record) => {
                 self.plan.counts.ephemerals += 1;
                 Step::Nothing
             }
@@ -279,7 +279,7 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn is_left_out(&self, record: &Record) -> bool {
+    fn is_skipped(&self, record: &Record) -> bool {
         record.node_type() == NodeType::Ephemeral && self.options.ephemerals == Ephemerals::Skip
     }
 
@@ -287,8 +287,8 @@ impl Planner<'_> {
         self.options.existing == Existing::Overwrite && self.options.acl == AclChoice::Keep
     }
 
-    /// The data may not be read: an import that stops between its steps leaves it like that. A client
-    /// that may read the ACL may try to overwrite both.
+    /// Plans to replace a znode whose data may not be read: an import that stops between its steps leaves it
+    /// like that. A client that may read the ACL may try to overwrite both.
     fn replace_unread(&mut self, record: &Record, stat: &Stat) -> Result<Step> {
         if NodeType::of(stat) == NodeType::Ephemeral {
             return Err(SubtreeError::Unreadable(path::absolute(&self.plan.target, &record.path)));
@@ -305,7 +305,7 @@ impl Planner<'_> {
     }
 
     fn compare(&mut self, line: u64, record: &Record, node: &Node, acl: &(Vec<Acl>, Stat)) -> Step {
-        // Nothing ephemeral is ever imported.
+        // Ephemerals are never imported as such.
         let type_differs = NodeType::of(&node.stat) == NodeType::Ephemeral;
         let data_differs = record.data != node.data;
         let acl_differs = self.options.acl == AclChoice::Keep && record.acl != acl.0;
@@ -336,7 +336,7 @@ impl Planner<'_> {
                 let path = path::absolute(&self.plan.target, &record.path);
                 let differs =
                     named([("data", data_differs), ("acl", acl_differs), ("type", type_differs)]);
-                if self.plan.conflicts.len() < CONFLICTS_TOLD_MAX {
+                if self.plan.conflicts.len() < CONFLICTS_LISTED_MAX {
                     self.plan.conflicts.push(Conflict { line, path, differs });
                 }
                 Step::Nothing
@@ -345,20 +345,20 @@ impl Planner<'_> {
     }
 }
 
-/// Tells records apart within one process.
+/// A digest that distinguishes records within one process.
 pub(super) fn digest(record: &Record) -> u64 {
     let mut hasher = DefaultHasher::new();
     (&record.path, &record.data, &record.acl).hash(&mut hasher);
     hasher.finish()
 }
 
-/// The names of what is true, with commas.
+/// The names of the true entries, separated by commas.
 fn named<const N: usize>(all: [(&str, bool); N]) -> String {
     let names: Vec<&str> = all.iter().filter(|(_, holds)| *holds).map(|(name, _)| *name).collect();
     names.join(", ")
 }
 
-/// What a record becomes under the options.
+/// The ACL and lifetime that a record gets under the options.
 pub(super) struct Wanted {
     pub(super) acl: Vec<Acl>,
     pub(super) lifetime: Lifetime,

@@ -1,9 +1,9 @@
-//! What kind of znode it is: how its life ends.
+//! The types of znodes: persistent, ephemeral, container, or with a time to live.
 //!
-//! The client protocol tells ephemerals from the rest, and no more: servers, Apache's as ours, show
-//! clients an owner of 0 for containers and for znodes with a time to live. Whoever knows which of
-//! their znodes are such can say so with [`TypeHints`], and then the types are kept on the way
-//! through a file or a copy.
+//! The client protocol only distinguishes ephemerals from the rest: servers, Apache's as ours, show
+//! clients an owner of 0 for containers and for znodes with a time to live. Users who know which of
+//! their znodes are such can specify that with [`TypeHints`]; then the types are preserved in an export
+//! or a copy.
 
 use std::time::Duration;
 
@@ -14,29 +14,29 @@ use super::error::{Result, SubtreeError};
 use super::human;
 use super::pattern::Pattern;
 
-/// The kind of a znode.
+/// The type of a znode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum NodeType {
-    /// Lives until it is deleted.
+    /// Stays until it is deleted.
     #[default]
     Persistent,
-    /// Lives as long as the session that owns it.
+    /// Deleted when the session that owns it ends.
     Ephemeral,
-    /// Goes when its last child has gone.
+    /// Deleted after its last child.
     Container,
-    /// Goes when it has had no change and no children for its time to live.
+    /// Deleted after its time to live without changes and children.
     Ttl,
 }
 
 impl NodeType {
-    /// The kind as far as a stat tells it.
+    /// The type as far as a stat shows it.
     #[must_use]
     pub fn of(stat: &Stat) -> Self {
         if stat.ephemeral_owner == 0 { NodeType::Persistent } else { NodeType::Ephemeral }
     }
 
-    /// The word for it.
+    /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -47,14 +47,14 @@ impl NodeType {
         }
     }
 
-    /// Whether a server would show a client the same for both.
+    /// Whether a server shows clients the same for both types.
     #[must_use]
     pub fn looks_like(self, other: NodeType) -> bool {
         (self == NodeType::Ephemeral) == (other == NodeType::Ephemeral)
     }
 }
 
-/// What the user knows of the types and no stat tells. Patterns are of relative paths.
+/// Types that the user knows and no stat shows. Patterns match relative paths.
 #[derive(Clone, Debug, Default)]
 pub struct TypeHints {
     containers: Vec<Pattern>,
@@ -72,7 +72,7 @@ impl TypeHints {
         })
     }
 
-    /// How the znode at this relative path lives: what its stat tells, and then what the hints say.
+    /// The lifetime of the znode at this relative path, by its stat and then by the hints.
     #[must_use]
     pub fn lifetime(&self, relative: &str, stat: &Stat) -> Lifetime {
         if stat.ephemeral_owner != 0 {
@@ -89,7 +89,7 @@ impl TypeHints {
 fn parse_ttl(hint: &str) -> Result<(Pattern, Duration)> {
     let refused = || {
         let text =
-            format!("{hint:?} is not a hint for a time to live: write GLOB=DURATION, jobs/*=10m");
+            format!("{hint:?} is not a valid time to live: use GLOB=DURATION, as jobs/*=10m");
         SubtreeError::Mistake(text)
     };
     let (glob, ttl) = hint.rsplit_once('=').ok_or_else(refused)?;
@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_say_what_the_stat_does_not() {
+    fn hints_add_what_the_stat_does_not_show() {
         let hints = TypeHints::parse(&["locks/*".into()], &["jobs/**=10m".into()]).unwrap();
         let stat = Stat::default();
         let check =
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn hints_that_say_nothing_are_refused() {
+    fn invalid_hints_are_rejected() {
         for bad in ["jobs", "jobs=", "jobs=0s", "jobs=ten", "[=1s"] {
             assert!(TypeHints::parse(&[], &[bad.into()]).is_err(), "{bad:?}");
         }

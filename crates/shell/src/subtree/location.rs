@@ -1,6 +1,6 @@
-//! Where a subtree is: here, on another ensemble, or in an export file.
+//! Locations of subtrees: on this ensemble, on another one, or in an export file.
 //!
-//! | written | means |
+//! | location | meaning |
 //! |---|---|
 //! | `/app` | a znode of the ensemble that the shell is connected to |
 //! | `zk2:2181,zk3:2181//app` | `/app` of another ensemble: its servers, a slash, the path |
@@ -14,7 +14,7 @@ use herdsman_client::{ConnectString, check_path};
 
 use super::error::{Result, SubtreeError};
 
-/// A place where a subtree can be.
+/// The location of a subtree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
     /// On the ensemble that the shell is connected to.
@@ -31,7 +31,7 @@ pub enum Location {
 }
 
 impl Location {
-    /// Reads a location as users write it.
+    /// Parses a location.
     pub fn parse(text: &str) -> Result<Self> {
         if text.starts_with('/') {
             check_path(text)?;
@@ -45,14 +45,12 @@ impl Location {
                 let path = format!("/{rest}");
                 check_path(&path)?;
                 servers.parse::<ConnectString>().map_err(|error| {
-                    let hint = "a file with // in its name is written file:NAME";
+                    let hint = "a file with // in its name must be given as file:NAME";
                     SubtreeError::Mistake(format!("servers {servers:?}: {error}; {hint}"))
                 })?;
                 Ok(Location::Elsewhere { servers: servers.to_owned(), path })
             }
-            None if text.is_empty() => {
-                Err(SubtreeError::mistake("an empty text is not a location"))
-            }
+            None if text.is_empty() => Err(SubtreeError::mistake("the location is empty")),
             None => Ok(Location::File(text.into())),
         }
     }
@@ -67,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn locations_are_told_apart_by_how_they_begin() {
+    fn the_beginning_decides_the_kind_of_location() {
         for (text, expected) in [
             ("/", Location::Here("/".to_owned())),
             ("/app/a", Location::Here("/app/a".to_owned())),

@@ -1,22 +1,23 @@
-//! Deletes znodes only if they are still those that were read.
+//! Deletes znodes only if they have not changed since they were read.
 //!
-//! The protocol compares the version of the data and no more, and a znode that was deleted and created
-//! again counts its versions from 0 again. So a deletion by version alone may hit a znode that has never
-//! been read. Markers exclude that: this creates an ephemeral, sequential child, the marker, in each
-//! parent of what is to be deleted; its number counts the children that were ever created there. Then
-//! the znodes are read again, and must be as they were seen before. The transaction that deletes them
-//! begins by deleting the markers, which fails if a parent is another znode by now, and by creating and
-//! deleting a child with the next number, which fails if any child was created since the marker was.
-//! What passes is the same znode, of the same version, without children that were not read.
+//! The protocol compares only the version of the data, and a znode that was deleted and created again
+//! counts its versions from 0 again. So a deletion by version alone may delete a znode that has never
+//! been read. Markers prevent that: this creates an ephemeral, sequential child, the marker, in each
+//! parent of a znode to be deleted; its number counts the children that were ever created there. Then
+//! the znodes are read again, and must be unchanged. The transaction that deletes them begins by deleting
+//! the markers, which fails if a parent is another znode by now, and by creating and deleting a child
+//! with the next number, which fails if any child was created since the marker was. If it succeeds, the
+//! znodes are the same ones, of the same version, without children that were not read.
 //!
-//! A marker also tells what became of a transaction whose reply was lost: if the marker could be
-//! deleted, the transaction has not taken place and never will.
+//! A marker also shows the outcome of a transaction whose reply was lost: if the marker can still be
+//! deleted, the transaction has not been applied and never will be.
 //!
-//! Invariant: markers go with the session, whatever ends it, and when the work is dropped; none is left by a
-//! session that may not delete it, because a child is created and deleted before it in the same transaction. It
-//! needs permission to create and delete children of the parents, and a session that can create ephemerals. What a
-//! dropped work could not delete, because the reply with its name had not come, [`MarkerOwner`] knows. Not
-//! covered: a change of an ACL, or another znode in place of a copy with the same version, after the second look.
+//! Invariant: markers are removed with the session, whatever ends it, and when the operation is dropped; a
+//! session that may not delete children leaves none, because a child is created and deleted before it in the same
+//! transaction. A move needs permission to create and delete children of the parents, and a session that can create
+//! ephemerals. A dropped operation leaves a marker if the reply with its name had not arrived; [`MarkerOwner`]
+//! recognises it. Not covered: a change of an ACL, or another znode in place of a copy with the same version, after
+//! the second check.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,29 +30,29 @@ use super::path;
 use super::walk::AHEAD_MAX;
 use super::znode_version::ZnodeVersion;
 
-/// Attempts when other clients create children beside the znodes, or replies are lost.
+/// Most attempts when other clients create siblings, or replies are lost.
 const ATTEMPTS_MAX: usize = 10;
 
-/// How long to try to remove a marker before it is left to the end of the session.
+/// How long to try to remove a marker before it is left until the session ends.
 const RELEASE_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Writes by which a child is made and removed, and then a marker is made; or by which one marker is removed, and
-/// one more is made and removed.
+/// Operations per marker: in one transaction a child is created and deleted and the marker created; in the next the
+/// marker is deleted and one more child created and deleted.
 const OPS_PER_MARKER: usize = 3;
 
-/// How names of markers begin; the id of the session follows.
+/// The prefix of names of markers; the id of the session follows.
 const NAME: &str = "herdsman-guard-";
 
-/// Whose marker a znode is.
+/// The owner of a marker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarkerOwner {
-    /// This session. No work of it is under way, so it is left from work that was dropped.
+    /// This session. It has no operation in progress, so the marker was left by a dropped one.
     This,
     /// Another session.
     Other,
 }
 
-/// Whose marker a znode is, if it is one.
+/// The owner of a marker; `None` if the znode is not a marker.
 pub(super) fn marker_owner(client: &Client, path: &str, stat: &Stat) -> Option<MarkerOwner> {
     let is_marker = stat.ephemeral_owner != 0 && path::name(path).starts_with(NAME);
     is_marker.then(|| match stat.ephemeral_owner == client.session().id().0 {
@@ -60,7 +61,7 @@ pub(super) fn marker_owner(client: &Client, path: &str, stat: &Stat) -> Option<M
     })
 }
 
-/// About as many bytes as a marker takes in a transaction besides the path of its parent.
+/// The approximate size of a marker in a transaction, without the path of its parent.
 const MARKER_BYTES: usize = 128;
 
 /// A znode as it was read or written.
@@ -70,7 +71,7 @@ pub(super) struct VersionedPath {
     pub(super) seen: ZnodeVersion,
 }
 
-/// About as many bytes as the markers of these znodes take in a transaction.
+/// The approximate size of the markers of these znodes in a transaction.
 pub(super) fn marker_bytes<'p>(paths: impl Iterator<Item = &'p str>) -> usize {
     parents_of(paths).iter().map(|parent| OPS_PER_MARKER * (parent.len() + MARKER_BYTES)).sum()
 }
@@ -79,7 +80,7 @@ fn parents_of<'p>(paths: impl Iterator<Item = &'p str>) -> BTreeSet<&'p str> {
     paths.filter_map(path::parent).collect()
 }
 
-/// Why nothing was deleted, or it is not known whether anything was.
+/// Why a deletion failed, and whether it may have been applied nevertheless.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: SubtreeError,
@@ -99,8 +100,8 @@ impl From<Error> for Failed {
 }
 
 /// Does `creations`, and deletes the `pending` znodes, children before their parents, in one transaction; but
-/// only if each of them is as it was seen, and each of `copies` has the data it had. `target` is there
-/// when it is done.
+/// only if each of them is unchanged, and each of `copies` has the data it had. `target` exists when it has
+/// been applied.
 pub(super) async fn delete_if_unchanged(
     client: &Client,
     target: &str,
@@ -135,9 +136,9 @@ pub(super) async fn delete_if_unchanged(
                 return resolve_lost_reply(client, target, pending, error).await;
             }
             (_, Some(index)) if index < markers_end => match error.kind() {
-                // Other clients have created something beside them: look again.
+                // Other clients have created siblings: check again.
                 ErrorKind::NoNode | ErrorKind::NodeExists => {}
-                _ => return Err(refused_marker(error, index % OPS_PER_MARKER == 1).into()),
+                _ => return Err(marker_error(error, index % OPS_PER_MARKER == 1).into()),
             },
             (_, Some(index)) if index >= deletions_begin => {
                 return Err(blocked(&pending[index - deletions_begin].path, error).into());
@@ -153,13 +154,13 @@ pub(super) async fn delete_if_unchanged(
     }
     let path = parents.first().copied().unwrap_or_default();
     let text = format!(
-        "given up after {ATTEMPTS_MAX} attempts: other clients create children of {path} all the \
-         time, or the connection breaks"
+        "gave up after {ATTEMPTS_MAX} attempts: other clients keep creating children of {path}, or \
+         the connection keeps breaking"
     );
     Err(SubtreeError::Refused(text).into())
 }
 
-/// The markers are gone: by the transaction, or with the session.
+/// Finds out whether a transaction was applied. The markers are gone: by the transaction, or with the session.
 async fn resolve_lost_reply(
     client: &Client,
     target: &str,
@@ -182,30 +183,30 @@ fn blocked(path: &str, error: Error) -> SubtreeError {
     }
 }
 
-/// Whether the copies still have the data they had, and what is to be deleted is as it was seen.
+/// Checks that the copies still have the same data, and that the znodes to be deleted are unchanged.
 async fn check_all(
     client: &Client,
     copies: &[VersionedPath],
     pending: &[VersionedPath],
 ) -> Result<()> {
-    if let Some(path) = first_other(client, copies, ZnodeVersion::has_same_data).await? {
+    if let Some(path) = first_changed(client, copies, ZnodeVersion::has_same_data).await? {
         return Err(SubtreeError::CopyChanged(path));
     }
-    match first_other(client, pending, ZnodeVersion::eq).await? {
+    match first_changed(client, pending, ZnodeVersion::eq).await? {
         Some(path) => Err(SubtreeError::Changed(path)),
         None => Ok(()),
     }
 }
 
-/// The path of the first of these that is gone, or not the same any more.
-async fn first_other(
+/// The path of the first znode that is deleted or changed.
+async fn first_changed(
     client: &Client,
     znodes: &[VersionedPath],
     is_same: impl Fn(&ZnodeVersion, &ZnodeVersion) -> bool,
 ) -> Result<Option<String>> {
-    for some in znodes.chunks(AHEAD_MAX) {
-        let asked: Vec<_> = some.iter().map(|znode| client.exists(&znode.path).send()).collect();
-        for (znode, reply) in some.iter().zip(asked) {
+    for chunk in znodes.chunks(AHEAD_MAX) {
+        let replies: Vec<_> = chunk.iter().map(|znode| client.exists(&znode.path).send()).collect();
+        for (znode, reply) in chunk.iter().zip(replies) {
             if reply.await?.is_none_or(|stat| !is_same(&ZnodeVersion::of(&stat), &znode.seen)) {
                 return Ok(Some(znode.path.clone()));
             }
@@ -218,27 +219,27 @@ async fn first_other(
 struct ParentMarkers<'c> {
     client: &'c Client,
     all: Vec<Marker>,
-    /// They are there, as far as is known, and nothing was sent to delete them.
+    /// Whether they still exist, as far as is known, and no deletion was sent.
     are_held: bool,
 }
 
-/// A marker, and the number that makes it one.
+/// A marker and its sequence number.
 struct Marker {
     prefix: String,
     number: i32,
 }
 
-/// What became of the markers.
+/// The result of removing the markers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Release {
-    /// One of them at least was still there, so the transaction can take place no more.
+    /// At least one still existed, so the transaction can no longer be applied.
     Removed,
-    /// None of them was there, or that could not be found out.
+    /// None of them existed, or that could not be determined.
     Unknown,
 }
 
 impl<'c> ParentMarkers<'c> {
-    /// `None` if the reply was lost; no markers are left then.
+    /// Creates the markers. `None` if the reply was lost; then no markers are left.
     async fn create(client: &'c Client, parents: &BTreeSet<&str>) -> Result<Option<Self>> {
         static SETS: AtomicU64 = AtomicU64::new(0);
         let number = SETS.fetch_add(1, Ordering::Relaxed);
@@ -260,7 +261,7 @@ impl<'c> ParentMarkers<'c> {
             }
             Err(error) => {
                 let creates = error.failed_op().is_none_or(|op| op % OPS_PER_MARKER != 1);
-                return Err(refused_marker(error, creates));
+                return Err(marker_error(error, creates));
             }
         };
         let created = created.into_iter().skip(OPS_PER_MARKER - 1).step_by(OPS_PER_MARKER);
@@ -272,7 +273,7 @@ impl<'c> ParentMarkers<'c> {
             Some(Marker { prefix, number })
         });
         let markers = markers.collect::<Option<Vec<Marker>>>().ok_or_else(|| {
-            SubtreeError::refused("the server gives sequential znodes names without a number")
+            SubtreeError::refused("the server returned a sequential znode whose name has no number")
         })?;
         Ok(Some(ParentMarkers { client, all: markers, are_held: true }))
     }
@@ -288,7 +289,7 @@ impl<'c> ParentMarkers<'c> {
         self.all.iter().flat_map(of_marker).collect()
     }
 
-    /// The transaction has deleted them.
+    /// Records that the transaction has deleted them.
     fn forget(&mut self) {
         self.are_held = false;
     }
@@ -312,7 +313,7 @@ impl<'c> ParentMarkers<'c> {
 }
 
 impl Drop for ParentMarkers<'_> {
-    /// The work was dropped: at the prompt, Ctrl-C ends the command and not the session.
+    /// Removes the markers if the operation was dropped: at the prompt, Ctrl-C ends the command, not the session.
     fn drop(&mut self) {
         if self.are_held {
             drop(self.send_deletions());
@@ -320,7 +321,7 @@ impl Drop for ParentMarkers<'_> {
     }
 }
 
-/// Removes markers whose numbers were in a reply that was lost.
+/// Removes markers whose numbers are unknown because the reply was lost.
 async fn remove_children(client: &Client, parents: &BTreeSet<&str>, name: &str) -> Result<()> {
     for parent in parents {
         let Ok(children) = client.children(parent).await else {
@@ -338,14 +339,14 @@ async fn remove_children(client: &Client, parents: &BTreeSet<&str>, name: &str) 
 }
 
 impl Marker {
-    /// The path of the child that was created this much later in the parent.
+    /// The path of the child that is created `later` children after the marker.
     fn path(&self, later: i32) -> String {
         format!("{}{:010}", self.prefix, self.number.wrapping_add(later))
     }
 }
 
-/// `creates`: whether the request that failed creates a child of the parent; else it deletes one.
-fn refused_marker(error: Error, creates: bool) -> SubtreeError {
+/// The error for a marker. `creates`: whether the request that failed creates a child; else it deletes one.
+fn marker_error(error: Error, creates: bool) -> SubtreeError {
     let Some(marker) = error.path() else {
         return error.into();
     };

@@ -41,7 +41,7 @@ pub fn relative<'p>(root: &str, path: &'p str) -> &'p str {
     if rest.is_empty() { SELF } else { rest }
 }
 
-/// The whole path of what is at `relative` below `root`.
+/// The absolute path of `relative` below `root`.
 #[must_use]
 pub fn absolute(root: &str, relative: &str) -> String {
     if relative == SELF { root.to_owned() } else { child(root, relative) }
@@ -57,7 +57,7 @@ pub fn relative_parent(relative: &str) -> Option<&str> {
     }
 }
 
-/// Whether a relative path keeps the rules for znode paths.
+/// Whether a relative path is valid.
 #[must_use]
 pub fn is_relative(relative: &str) -> bool {
     relative == SELF || (!relative.is_empty() && check_path(&format!("/{relative}")).is_ok())
@@ -70,7 +70,7 @@ pub fn is_within(root: &str, path: &str) -> bool {
         || path.strip_prefix(root).is_some_and(|rest| matches!(rest.as_bytes(), [] | [b'/', ..]))
 }
 
-/// The order of a walk: parents before children, children by name. Not the order of the texts, in
+/// The order of a walk: parents before children, children by name. Not the order of the strings, in
 /// which `a-b` comes before `a/c`.
 #[must_use]
 pub fn walk_order(left: &str, right: &str) -> Ordering {

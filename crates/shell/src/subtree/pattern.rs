@@ -1,7 +1,7 @@
 //! Patterns for names, paths and data: globs as in a Unix shell, and regular expressions.
 //!
-//! In a glob `*` and `?` stop at slashes, `**` does not; `[a-z]`, `[!a-z]` and `{one,two}` mean what
-//! they mean in a shell; a backslash takes the next character as it is.
+//! In a glob `*` and `?` do not match slashes, `**` does; `[a-z]`, `[!a-z]` and `{one,two}` mean what
+//! they mean in a shell; a backslash escapes the next character.
 
 use std::fmt::Write as _;
 
@@ -19,7 +19,7 @@ impl Pattern {
         let refused =
             |why: &str| SubtreeError::Mistake(format!("{glob:?} is not a glob pattern: {why}"));
         let regex = glob_to_regex(glob).map_err(refused)?;
-        Regex::new(&regex).map(Pattern).map_err(|_| refused("a set in [] is empty or wrong"))
+        Regex::new(&regex).map(Pattern).map_err(|_| refused("a set in [] is empty or invalid"))
     }
 
     /// A regular expression, which may match any part of a text.
@@ -33,7 +33,7 @@ impl Pattern {
         })
     }
 
-    /// Exactly this text, anywhere.
+    /// A literal text, which may match any part of a text.
     #[must_use]
     pub fn text(text: &str) -> Self {
         let regex = Regex::new(&regex::escape(text));
@@ -102,7 +102,7 @@ fn push_literal(regex: &mut String, c: char) {
     if c.is_ascii_punctuation() {
         regex.push('\\');
     }
-    // Writing to a text cannot fail.
+    // Writing to a String does not fail.
     let _ = regex.write_char(c);
 }
 

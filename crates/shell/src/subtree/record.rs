@@ -1,14 +1,14 @@
-//! A znode as a line of JSON, and back.
+//! Converts a znode to a line of JSON, and back.
 //!
 //! ```text
 //! {"path":"config/db","data":"host=a","acl":[{"scheme":"world","id":"anyone","perms":"cdrwa"}],
 //!  "type":"persistent","stat":{"czxid":"0x100000002", …}}
 //! ```
-//! `path` is relative to the subtree's root, which is `.` itself. Data that is text stands as text
-//! under `data`, anything else in base64 under `data_base64`. What may be left out when a line is
-//! written by hand: data (empty), ACL (open to all), type (persistent), stat.
+//! `path` is relative to the subtree's root, which is `.` itself. Text data is stored as `data`, any other
+//! data in base64 as `data_base64`. A line written by hand may omit data (empty), ACL (open to all), type
+//! (persistent) and stat.
 //!
-//! Invariant: any bytes and any ACL come back from a line as they went into it.
+//! Invariant: any bytes and any ACL are read from a line exactly as they were written to it.
 
 use std::time::Duration;
 
@@ -31,26 +31,26 @@ const PERM_LETTERS: [(char, Perms); 5] = [
     ('a', Perms::ADMIN),
 ];
 
-/// Longest time to live that servers take: 40 bits of milliseconds.
+/// Longest time to live that servers accept: 40 bits of milliseconds.
 const TTL_MS_MAX: u64 = 0xff_ffff_ffff;
 
 /// A znode of a subtree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where it is below the subtree's root.
+    /// Its path relative to the subtree's root.
     pub path: String,
     /// Its data.
     pub data: Bytes,
-    /// Who may do what with it.
+    /// Its ACL.
     pub acl: Vec<Acl>,
-    /// How its life ends.
+    /// Its lifetime.
     pub lifetime: Lifetime,
-    /// Its stat, if it was told.
+    /// Its stat, if known.
     pub stat: Option<Stat>,
 }
 
 impl Record {
-    /// The kind of the znode.
+    /// The type of the znode.
     #[must_use]
     pub fn node_type(&self) -> NodeType {
         match self.lifetime {
@@ -61,8 +61,8 @@ impl Record {
         }
     }
 
-    /// Whether a digest of the ACL was hidden from whoever read it: servers show it only to those
-    /// who may change the ACL. Such an ACL lets nobody in.
+    /// Whether a digest of the ACL was hidden by the server: it shows digests only to users who may change
+    /// the ACL. No user can log in by such an entry.
     #[must_use]
     pub fn has_hidden_acl(&self) -> bool {
         has_hidden_digest(&self.acl)
@@ -75,7 +75,7 @@ impl Record {
         serde_json::to_string(&line).expect("texts, numbers and lists always have a JSON form")
     }
 
-    /// Reads a line. The error says what is wrong with it, in a few words.
+    /// Parses a line. The error says in a few words what is wrong.
     pub fn from_line(line: &str) -> Result<Self, String> {
         let line: Line = serde_json::from_str(line).map_err(|error| json_fault(&error))?;
         Record::try_from(line)
@@ -89,14 +89,14 @@ pub fn has_hidden_digest(acl: &[Acl]) -> bool {
     acl.iter().any(is_hidden)
 }
 
-/// What serde says of a line, without the line number, which is always 1.
+/// The text of a JSON error without the line number, which is always 1.
 pub(super) fn json_fault(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let at = text.rfind(" at line ").unwrap_or(text.len());
     format!("{} (column {})", &text[..at], error.column())
 }
 
-/// Text that can stand in JSON, and on a terminal, as it is.
+/// The data as text, if it can be written to JSON and to a terminal unchanged.
 #[must_use]
 pub fn as_text(data: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(data).ok()?;
@@ -176,7 +176,7 @@ impl TryFrom<Line> for Record {
             ));
         }
         let data = match (line.data, line.data_base64) {
-            (Some(_), Some(_)) => return Err("it has both data and data_base64".to_owned()),
+            (Some(_), Some(_)) => return Err("has both data and data_base64".to_owned()),
             (Some(text), None) => Bytes::from(text),
             (None, Some(coded)) => Bytes::from(
                 STANDARD.decode(coded).map_err(|error| format!("data_base64: {error}"))?,
@@ -185,7 +185,7 @@ impl TryFrom<Line> for Record {
         };
         let acl = match line.acl {
             None => vec![Acl::world(Perms::ALL)],
-            Some(entries) if entries.is_empty() => return Err("its acl is empty".to_owned()),
+            Some(entries) if entries.is_empty() => return Err("the acl is empty".to_owned()),
             Some(entries) => entries.into_iter().map(Acl::try_from).collect::<Result<_, _>>()?,
         };
         Ok(Record {
@@ -204,14 +204,14 @@ fn lifetime(node_type: NodeType, ttl_ms: Option<u64>) -> Result<Lifetime, String
             Ok(Lifetime::Ttl(Duration::from_millis(ttl_ms)))
         }
         (NodeType::Ttl, _) => Err(format!("type ttl needs a ttl_ms from 1 to {TTL_MS_MAX}")),
-        (_, Some(_)) => Err("ttl_ms goes with type ttl only".to_owned()),
+        (_, Some(_)) => Err("ttl_ms is only valid with type ttl".to_owned()),
         (NodeType::Persistent, None) => Ok(Lifetime::Persistent),
         (NodeType::Ephemeral, None) => Ok(Lifetime::Ephemeral),
         (NodeType::Container, None) => Ok(Lifetime::Container),
     }
 }
 
-/// Permissions as letters; as a number if there are bits that have none.
+/// Permissions as letters; as a number if there are bits without a letter.
 #[must_use]
 pub fn perms_text(perms: Perms) -> String {
     if perms.0 & !Perms::ALL.0 != 0 {

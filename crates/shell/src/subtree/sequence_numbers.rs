@@ -1,8 +1,8 @@
-//! Numbers at the end of names, and the counters that must not reach them.
+//! Warns of sequence numbers that a parent's counter has not reached yet.
 //!
-//! A parent counts the children that were created in it, and `create -s` takes its number from there. No request sets
-//! that counter, so znodes that are copied or imported into a new parent may have numbers that it has not reached yet.
-//! When it reaches them, `create -s` fails. This finds such parents, to warn of them.
+//! A parent counts the children that were created in it, and `create -s` takes its number from that counter. No request
+//! sets the counter, so znodes that are copied or imported into a new parent may have numbers that it has not reached
+//! yet. When it reaches them, `create -s` fails. This finds such parents.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use herdsman_client::{Client, Stat};
 
 use super::path;
 
-/// Digits of a number that a server has put at the end of a name.
+/// Digits of a number that a server appends to a name.
 const DIGITS: usize = 10;
 
-/// Parents that are looked at.
+/// Most parents that are checked.
 const PARENTS_MAX: usize = 1_000;
 
 /// The highest number at the end of a name, by parent.
@@ -21,7 +21,7 @@ const PARENTS_MAX: usize = 1_000;
 pub struct SequenceNumbers(BTreeMap<String, i64>);
 
 impl SequenceNumbers {
-    /// Takes note of a znode that is written.
+    /// Records a znode that is written.
     pub(super) fn note(&mut self, path: &str) {
         let (Some(number), Some(parent)) = (number(path::name(path)), path::parent(path)) else {
             return;
@@ -33,16 +33,16 @@ impl SequenceNumbers {
         }
     }
 
-    /// Warns of the first parent whose counter will reach the number of a child. What cannot be read is left out: a
-    /// warning must not make a command fail that has done its work.
+    /// Warns of the first parent whose counter will reach the number of a child. Skips parents that cannot be read: a
+    /// warning must not make a completed command fail.
     pub async fn warning(&self, client: &Client) -> Option<String> {
         for (parent, highest) in &self.0 {
             let Ok(Some(stat)) = client.exists(parent).await else { continue };
             let next = next_number(&stat);
             if next <= *highest {
                 return Some(format!(
-                    "{parent} has a child with the number {highest}, but will count its next sequential child \
-                     as {next}: create -s may fail with \"Node already exists\""
+                    "{parent} has a child with the number {highest}, but its next sequential child will get \
+                     {next}: create -s may fail with \"Node already exists\""
                 ));
             }
         }
@@ -57,7 +57,7 @@ fn number(name: &str) -> Option<i64> {
     is_number.then(|| digits.parse().ok()).flatten()
 }
 
-/// Clients see the changes of the list of children: one for each that was created, and one for each that was deleted.
+/// The next number, computed from the cversion: each created and each deleted child has increased that by one.
 fn next_number(stat: &Stat) -> i64 {
     (i64::from(stat.cversion) + i64::from(stat.num_children)) / 2
 }

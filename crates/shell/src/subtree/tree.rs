@@ -1,22 +1,22 @@
 //! Draws a tree with box characters.
 //!
-//! In: where each znode of a walk is, in the walk's order. Out: what to print before its name. If the
+//! In: the position of each znode of a walk, in the walk's order. Out: what to print before its name. If the
 //! last child of a znode vanishes during the walk, the branch above it is drawn as if more followed.
 
-use super::walk::Place;
+use super::walk::Position;
 
 /// Draws the branches of one walk.
 #[derive(Debug, Default)]
 pub struct Branches {
-    /// For each znode on the way down to the present one: whether no other child follows it.
+    /// For each ancestor of the current znode, and itself: whether it is the last child.
     are_last: Vec<bool>,
 }
 
 impl Branches {
-    /// What stands before the name of the next znode.
-    pub fn before(&mut self, place: &Place) -> String {
-        self.are_last.truncate(place.depth);
-        self.are_last.push(place.is_last);
+    /// The text before the name of the next znode.
+    pub fn before(&mut self, position: &Position) -> String {
+        self.are_last.truncate(position.depth);
+        self.are_last.push(position.is_last);
         // The root itself has no branch.
         let Some((own, above)) = self.are_last.get(1..).and_then(<[bool]>::split_last) else {
             return String::new();
@@ -47,8 +47,8 @@ mod tests {
         let drawn: Vec<String> = walk
             .into_iter()
             .map(|(name, depth, is_last)| {
-                let place = Place { path: name.to_owned(), depth, is_last };
-                format!("{}{name}", branches.before(&place))
+                let position = Position { path: name.to_owned(), depth, is_last };
+                format!("{}{name}", branches.before(&position))
             })
             .collect();
         let expected =

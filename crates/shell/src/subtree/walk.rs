@@ -1,12 +1,12 @@
-//! The walk: every znode of a subtree, parents before their children, children by name.
+//! Walks a subtree: parents before their children, children by name.
 //!
-//! In: a client, a root and what to read of each znode. Out: one [`Visit`] after the other.
+//! In: a client, a root and what to read of each znode. Out: a sequence of [`Visit`]s.
 //!
-//! The walk keeps the znodes it has still to visit in the order in which it will visit them, and asks
-//! for the first [`AHEAD_MAX`] of them at once. When a znode turns out to have children, they go in
-//! front; what was asked too early and is pushed far back is forgotten and asked again later. So at
-//! most [`RETAINED_MAX`] answers are in memory, however large the tree is; besides them only names:
-//! those of the brothers and sisters of the znodes on the way down.
+//! The walk keeps a queue of znodes in the order in which it will visit them, and has requests for the
+//! first [`AHEAD_MAX`] of them in flight. When a znode turns out to have children, they are put in front
+//! of the queue; requests of znodes that are pushed far back are dropped and sent again later. So at most
+//! [`RETAINED_MAX`] replies are in memory, however large the tree is; besides them only names: those of
+//! the siblings of the znodes on the path down.
 //!
 //! Invariant: a znode is visited after its parent and before anything that is not below it.
 
@@ -19,16 +19,16 @@ use herdsman_proto::path::{ROOT, ZOOKEEPER};
 use super::error::Result;
 use super::path;
 
-/// Znodes that are asked for at once.
+/// Most znodes that are requested ahead.
 pub const AHEAD_MAX: usize = 64;
 
-/// Answers that are kept at once.
+/// Most replies that are kept.
 pub const RETAINED_MAX: usize = 2 * AHEAD_MAX;
 
-/// What to read of each znode. The more, the more requests.
+/// What to read of each znode. Reading more takes more requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fetch {
-    /// Stat and children: one request a znode.
+    /// Stat and children: one request per znode.
     #[default]
     Stat,
     /// Also the data: two requests.
@@ -40,19 +40,19 @@ pub enum Fetch {
 /// What to do with `/zookeeper`, where the service keeps quotas and its configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SystemZnodes {
-    /// Leave it out of a walk that begins at the root.
+    /// Skip it in a walk that begins at the root.
     #[default]
     Skip,
-    /// It is a subtree as any other.
+    /// Visit it like any other subtree.
     Include,
 }
 
-/// How to walk.
+/// Options of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WalkOptions {
     /// What to read of each znode.
     pub fetch: Fetch,
-    /// How far down to go: 0 visits the root alone. `None`: all the way.
+    /// How far down to go: 0 visits only the root. `None`: no limit.
     pub depth_max: Option<usize>,
     /// Whether `/zookeeper` is visited.
     pub system: SystemZnodes,
@@ -66,27 +66,27 @@ impl WalkOptions {
     }
 }
 
-/// Where a znode is in the walk.
+/// The position of a znode in a walk.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     /// Its path, as the client's namespace sees it.
     pub path: String,
     /// Steps below the root of the walk.
     pub depth: usize,
-    /// No other child of its parent follows.
+    /// Whether it is the last child of its parent.
     pub is_last: bool,
 }
 
-/// A znode, as much of it as was asked for.
+/// A znode, with the requested parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Znode {
-    /// Where it is.
-    pub place: Place,
+    /// Its position in the walk.
+    pub position: Position,
     /// Its stat.
     pub stat: Stat,
-    /// Its data; empty unless asked for.
+    /// Its data; empty unless requested.
     pub data: Bytes,
-    /// Its ACL; empty unless asked for.
+    /// Its ACL; empty unless requested.
     pub acl: Vec<Acl>,
 }
 
@@ -96,38 +96,38 @@ pub enum Visit {
     /// A znode.
     Znode(Znode),
     /// A znode that the ACL does not let us read; what is below it is unknown.
-    Unreadable(Place),
+    Unreadable(Position),
 }
 
-/// A walk under way.
+/// A walk in progress.
 pub struct Walk {
     client: Client,
     options: WalkOptions,
-    /// In the order of the walk; whatever was asked for is among the first `RETAINED_MAX`.
+    /// In the order of the walk; only the first `RETAINED_MAX` may have requests.
     queue: VecDeque<Entry>,
     vanished: u64,
 }
 
 struct Entry {
-    place: Place,
-    asked: Option<Asked>,
+    position: Position,
+    requests: Option<Requests>,
 }
 
-/// The replies that will tell of a znode.
-struct Asked {
+/// The requests of a znode, whose replies are pending.
+struct Requests {
     listing: Listing,
     data: Option<Reply<Node>>,
     acl: Option<Reply<(Vec<Acl>, Stat)>>,
 }
 
 enum Listing {
-    /// Where the walk goes on below.
+    /// The walk continues below.
     Children(Reply<Children>),
-    /// Where it does not: the names would be read for nothing.
+    /// The walk does not continue below: the names are not needed.
     Stat(Reply<Option<Stat>>),
 }
 
-struct Told {
+struct ZnodeParts {
     names: Vec<String>,
     stat: Stat,
     data: Bytes,
@@ -138,51 +138,52 @@ impl Walk {
     /// A walk of the subtree at `root`.
     #[must_use]
     pub fn new(client: &Client, root: &str, options: WalkOptions) -> Self {
-        let place = Place { path: root.to_owned(), depth: 0, is_last: true };
-        let queue = VecDeque::from([Entry { place, asked: None }]);
+        let position = Position { path: root.to_owned(), depth: 0, is_last: true };
+        let queue = VecDeque::from([Entry { position, requests: None }]);
         Walk { client: client.clone(), options, queue, vanished: 0 }
     }
 
-    /// Znodes that were listed and gone when they were read.
+    /// The number of znodes that were listed but deleted before they were read.
     #[must_use]
     pub fn vanished(&self) -> u64 {
         self.vanished
     }
 
-    /// The next znode; `None` at the end. After an error, or when its future was dropped, the walk
-    /// is of no further use.
+    /// The next znode; `None` at the end. After an error, or when its future was dropped, the walk cannot
+    /// continue.
     pub async fn next(&mut self) -> Result<Option<Visit>> {
         loop {
-            self.ask_ahead();
-            let Some(Entry { place, asked }) = self.queue.pop_front() else {
+            self.request_ahead();
+            let Some(Entry { position, requests }) = self.queue.pop_front() else {
                 return Ok(None);
             };
-            let asked = asked.unwrap_or_else(|| ask(&self.client, &place, self.options));
-            match asked.answer().await {
-                Ok(Some(Told { names, stat, data, acl })) => {
-                    self.descend(&place, names);
-                    return Ok(Some(Visit::Znode(Znode { place, stat, data, acl })));
+            let requests =
+                requests.unwrap_or_else(|| request(&self.client, &position, self.options));
+            match requests.replies().await {
+                Ok(Some(ZnodeParts { names, stat, data, acl })) => {
+                    self.descend(&position, names);
+                    return Ok(Some(Visit::Znode(Znode { position, stat, data, acl })));
                 }
-                Ok(None) => self.queue.push_front(Entry { place, asked: None }),
+                Ok(None) => self.queue.push_front(Entry { position, requests: None }),
                 Err(error) => match error.kind() {
-                    ErrorKind::NoAuth => return Ok(Some(Visit::Unreadable(place))),
-                    ErrorKind::NoNode if place.depth > 0 => self.vanished += 1,
+                    ErrorKind::NoAuth => return Ok(Some(Visit::Unreadable(position))),
+                    ErrorKind::NoNode if position.depth > 0 => self.vanished += 1,
                     _ => return Err(error.into()),
                 },
             }
         }
     }
 
-    fn ask_ahead(&mut self) {
+    fn request_ahead(&mut self) {
         for entry in self.queue.iter_mut().take(AHEAD_MAX) {
-            if entry.asked.is_none() {
-                entry.asked = Some(ask(&self.client, &entry.place, self.options));
+            if entry.requests.is_none() {
+                entry.requests = Some(request(&self.client, &entry.position, self.options));
             }
         }
     }
 
     /// Puts the children in front of everything else.
-    fn descend(&mut self, parent: &Place, mut names: Vec<String>) {
+    fn descend(&mut self, parent: &Position, mut names: Vec<String>) {
         if is_deepest(parent, self.options) {
             return;
         }
@@ -192,22 +193,22 @@ impl Walk {
         names.sort_unstable();
         let added = names.len();
         for (index, name) in names.into_iter().enumerate().rev() {
-            let place = Place {
+            let position = Position {
                 path: path::child(&parent.path, &name),
                 depth: parent.depth + 1,
                 is_last: index + 1 == added,
             };
-            self.queue.push_front(Entry { place, asked: None });
+            self.queue.push_front(Entry { position, requests: None });
         }
-        self.forget_pushed_back(added);
+        self.drop_pushed_back(added);
     }
 
-    /// What was asked for was among the first `RETAINED_MAX` before `added` came in front of it.
-    fn forget_pushed_back(&mut self, added: usize) {
+    /// Drops requests beyond `RETAINED_MAX`; they were within it before `added` znodes were put in front.
+    fn drop_pushed_back(&mut self, added: usize) {
         let first = added.max(RETAINED_MAX);
         let end = self.queue.len().min(added + RETAINED_MAX);
         for index in first..end {
-            self.queue[index].asked = None;
+            self.queue[index].requests = None;
         }
     }
 
@@ -216,15 +217,15 @@ impl Walk {
     }
 }
 
-fn is_deepest(place: &Place, options: WalkOptions) -> bool {
-    options.depth_max.is_some_and(|depth_max| place.depth >= depth_max)
+fn is_deepest(position: &Position, options: WalkOptions) -> bool {
+    options.depth_max.is_some_and(|depth_max| position.depth >= depth_max)
 }
 
-fn ask(client: &Client, place: &Place, options: WalkOptions) -> Asked {
-    let path = &place.path;
-    Asked {
-        // A root that is missing is an error, and this way the server's own.
-        listing: if place.depth > 0 && is_deepest(place, options) {
+fn request(client: &Client, position: &Position, options: WalkOptions) -> Requests {
+    let path = &position.path;
+    Requests {
+        // A missing root is an error; this request returns the server's own.
+        listing: if position.depth > 0 && is_deepest(position, options) {
             Listing::Stat(client.exists(path).send())
         } else {
             Listing::Children(client.children(path).send())
@@ -234,9 +235,9 @@ fn ask(client: &Client, place: &Place, options: WalkOptions) -> Asked {
     }
 }
 
-impl Asked {
-    /// `None` if the ACL was changed between the replies.
-    async fn answer(self) -> Result<Option<Told>, Error> {
+impl Requests {
+    /// Awaits the replies. `None` if the ACL was changed between them.
+    async fn replies(self) -> Result<Option<ZnodeParts>, Error> {
         let (names, mut stat) = match self.listing {
             Listing::Children(reply) => {
                 let children = reply.await?;
@@ -249,18 +250,18 @@ impl Asked {
         };
         let mut data = Bytes::new();
         if let Some(reply) = self.data {
-            // This stat goes with the data, whatever happened since the children were listed.
+            // This stat belongs to the data, whatever happened since the children were listed.
             Node { data, stat } = reply.await?;
         }
         let mut acl = Vec::new();
         if let Some(reply) = self.acl {
             let (read, read_with) = reply.await?;
-            // Data must not get the ACL of other data, which may be open to all.
+            // Data must not be paired with the ACL of other data, which may be open to all.
             if (read_with.czxid, read_with.aversion) != (stat.czxid, stat.aversion) {
                 return Ok(None);
             }
             acl = read;
         }
-        Ok(Some(Told { names, stat, data, acl }))
+        Ok(Some(ZnodeParts { names, stat, data, acl }))
     }
 }

@@ -1,8 +1,8 @@
 //! Follows the changes of a subtree.
 //!
-//! In: a client and a path. Out: each change as it happens, with the znode's data if that is wanted.
-//! When the connection was away, or changes came faster than they were taken, a gap is reported, for
-//! nobody can say what happened in it.
+//! In: a client and a path. Out: each change as it happens, with the znode's data if requested. After a
+//! lost connection, or if changes arrive faster than they are read, a gap is reported: changes may have
+//! been missed.
 
 use herdsman_client::{Client, ErrorKind, EventType, Node, PersistentWatch, WatchUpdate, Zxid};
 use serde_json::{Map, Value, json};
@@ -15,7 +15,7 @@ use crate::format::{Encoding, data_json, printable};
 /// Longest text of a znode's data on a line.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// How far the watch reaches.
+/// The scope of the watch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reach {
     /// The znode and everything below it.
@@ -35,10 +35,10 @@ pub enum WithData {
     Yes,
 }
 
-/// Something that happened.
+/// A change of the subtree.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// When we heard of it, in milliseconds since 1970.
+    /// When the event arrived, in milliseconds since 1970.
     pub time_ms: i64,
     /// What happened.
     pub kind: ChangeKind,
@@ -53,24 +53,24 @@ pub enum ChangeKind {
     Znode {
         /// How.
         event: EventType,
-        /// Which one.
+        /// Its path.
         path: String,
-        /// The change's place in the order of all changes, if the server says.
+        /// The zxid of the change, if the server sends it.
         zxid: Option<Zxid>,
-        /// The znode after the change, if that was asked for and it is still there.
+        /// The znode after the change, if it was requested and still exists.
         node: Option<Node>,
     },
 }
 
-/// Follows a subtree.
-pub struct Follower {
+/// The changes of a subtree.
+pub struct SubtreeChanges {
     client: Client,
     watch: PersistentWatch,
     with_data: WithData,
 }
 
-impl Follower {
-    /// From when this returns, no change goes unreported.
+impl SubtreeChanges {
+    /// Sets the watch. Every change after this returns is reported.
     pub async fn start(
         client: &Client,
         path: &str,
@@ -82,10 +82,10 @@ impl Follower {
             Reach::Recursive => call.recursive().await?,
             Reach::Alone => call.await?,
         };
-        Ok(Follower { client: client.clone(), watch, with_data })
+        Ok(SubtreeChanges { client: client.clone(), watch, with_data })
     }
 
-    /// The next change; `None` when the client was closed.
+    /// Waits for the next change; `None` if the client was closed.
     pub async fn next(&mut self) -> Result<Option<Change>> {
         loop {
             let Some(update) = self.watch.next().await else {
@@ -123,7 +123,7 @@ impl Follower {
     }
 }
 
-/// The word for an event.
+/// The name of an event.
 #[must_use]
 pub fn event_name(event: EventType) -> &'static str {
     match event {
@@ -135,13 +135,13 @@ pub fn event_name(event: EventType) -> &'static str {
 }
 
 impl Change {
-    /// A line for people.
+    /// The change as a line of text.
     #[must_use]
     pub fn to_text(&self) -> String {
         let time = human::time(self.time_ms);
         let (event, path, node) = match &self.kind {
             ChangeKind::Gap => {
-                return format!("{time} gap: changes may have been missed, read again");
+                return format!("{time} gap: changes may have been missed; read again");
             }
             ChangeKind::Znode { event, path, node, .. } => (event, path, node),
         };
@@ -150,7 +150,7 @@ impl Change {
         format!("{time} {:<8} {path}{}", event_name(*event), data.unwrap_or_default())
     }
 
-    /// An object for scripts.
+    /// The change as a JSON object.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let time = human::time(self.time_ms);
@@ -172,7 +172,7 @@ impl Change {
     }
 }
 
-/// The beginning of some data, on one line and safe to print; the size of what is no text.
+/// The beginning of the data, on one line and safe to print; the size of data that is not text.
 #[must_use]
 pub fn preview(data: &[u8]) -> String {
     let Some(text) = as_text(data) else {
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_told_on_one_line() {
+    fn changes_are_printed_on_one_line() {
         let node = Node { data: "a\nb\x7f".into(), stat: herdsman_client::Stat::default() };
         let created = change(ChangeKind::Znode {
             event: EventType::NodeCreated,
@@ -211,7 +211,7 @@ mod tests {
             })
         );
         let gap = change(ChangeKind::Gap);
-        assert!(gap.to_text().ends_with("gap: changes may have been missed, read again"));
+        assert!(gap.to_text().ends_with("gap: changes may have been missed; read again"));
         assert_eq!(gap.to_json()["event"], "gap");
     }
 

@@ -1,16 +1,16 @@
-//! What a znode was when it was read.
+//! The versions of a znode when it was read.
 //!
-//! Versions alone do not tell: a znode that was deleted and created again counts its versions from 0
-//! again, and may have the one that was read. Zxids are never used twice.
+//! The data version alone is not enough: a znode that was deleted and created again counts its versions
+//! from 0 again, and may have the version that was read. Zxids are never used twice.
 
 use herdsman_client::{Stat, Zxid};
 
-/// What a znode was when it was read: enough to know it again.
+/// The versions of a znode when it was read, enough to detect any change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZnodeVersion {
-    /// The creation of the znode.
+    /// The zxid of its creation.
     pub czxid: Zxid,
-    /// The last change of its data.
+    /// The zxid of the last change of its data.
     pub mzxid: Zxid,
     /// The version of its data.
     pub version: i32,
@@ -19,7 +19,7 @@ pub struct ZnodeVersion {
 }
 
 impl ZnodeVersion {
-    /// As this stat shows it.
+    /// The versions in a stat.
     #[must_use]
     pub fn of(stat: &Stat) -> Self {
         let Stat { czxid, mzxid, version, aversion, .. } = *stat;

@@ -5,10 +5,10 @@ use std::net::TcpListener;
 use crate::world::{World, shell};
 
 #[test]
-fn wrong_usage_is_said_in_one_line() {
+fn wrong_usage_is_reported_in_one_line() {
     let table = [
         ("lx /", "unknown command \"lx\"; did you mean `ls`?"),
-        ("frobnicate", "unknown command \"frobnicate\"; `help` lists them"),
+        ("frobnicate", "unknown command \"frobnicate\"; `help` lists the commands"),
         (
             "ls",
             "ls: the following required arguments were not provided: <PATH>; usage: ls [-s] [-w] \
@@ -20,7 +20,7 @@ fn wrong_usage_is_said_in_one_line() {
             "create: the argument '-c' cannot be used with '-e'; usage: create [-s] [-e] [-c] \
              [-t ttl] [-p] path [data] [acl]",
         ),
-        ("help nope", "help: unknown command \"nope\"; `help` lists them"),
+        ("help nope", "help: unknown command \"nope\"; `help` lists the commands"),
         ("create /a x world:anyone", "\"world:anyone\" does not have the form scheme:id:perm"),
         ("get /a/", "not a valid path: \"/a/\""),
         ("get a", "not a valid path: \"a\""),
@@ -36,9 +36,9 @@ fn wrong_usage_is_said_in_one_line() {
 
 /// CVE-2016-5017: the C client's shell copied a command into a buffer of fixed length.
 #[test]
-fn a_command_of_any_length_is_only_long() {
+fn a_command_may_have_any_length() {
     let world = World::start();
-    // What a server takes in one request is a little more.
+    // A server accepts a little more in one request.
     let long = "x".repeat(1000 * 1024);
     for line in [long.clone(), format!("ls /{long}"), format!("ls {long}"), format!("ls --{long}")]
     {
@@ -52,13 +52,13 @@ fn a_command_of_any_length_is_only_long() {
 }
 
 #[test]
-fn a_mistake_is_told_without_a_server() {
+fn a_mistake_is_reported_without_a_server() {
     let ran = shell(&["--server", "127.0.0.1:1", "--connect-timeout", "600", "lx"], "");
     assert_eq!(ran.failed(2), "unknown command \"lx\"; did you mean `ls`?");
 }
 
 #[test]
-fn a_wrong_address_is_said_to_be_one() {
+fn an_invalid_address_is_reported() {
     let failed = shell(&["--server", "a:99999999", "ls", "/"], "").failed(2);
     let said = "servers \"a:99999999\": port \"99999999\" in \"a:99999999\" is not a number from 1 \
                 to 65535";
@@ -82,11 +82,14 @@ fn help_needs_no_server() {
 }
 
 #[test]
-fn no_server_is_no_success_and_is_reported_at_once() {
+fn an_unreachable_server_is_reported_at_once() {
     let words = ["--server", "127.0.0.1:1", "--connect-timeout", "0.3", "ls", "/"];
     let ran = shell(&words, "");
     let [first, last] = ran.errors.lines().collect::<Vec<_>>()[..] else { panic!("{ran:?}") };
-    assert_eq!(first, "cannot connect to 127.0.0.1:1: connection refused; trying for 0.3 s");
+    assert_eq!(
+        first,
+        "cannot connect to 127.0.0.1:1: connection refused; retrying for up to 0.3 s"
+    );
     assert!(last.starts_with("none of 127.0.0.1:1 opened a session within 300ms"), "{last}");
     assert_eq!(ran.code, 1);
     let in_json = shell(&[&["--json"], &words[..]].concat(), "").errors;
@@ -94,8 +97,8 @@ fn no_server_is_no_success_and_is_reported_at_once() {
 }
 
 #[test]
-fn a_server_that_is_none_is_no_success() {
-    // Accepts connections and says nothing.
+fn a_silent_server_is_a_failure() {
+    // Accepts connections and never replies.
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let address = listener.local_addr().expect("it is bound").to_string();
     let words = ["--server", address.as_str(), "--connect-timeout", "0.3", "--json", "ls", "/"];
@@ -107,7 +110,7 @@ fn a_server_that_is_none_is_no_success() {
 }
 
 #[test]
-fn wrong_credentials_end_it() {
+fn wrong_credentials_are_a_failure() {
     let world = World::start();
     let failed = world.run(&["--auth", "nonsense:x", "ls", "/"]).failed(1);
     assert!(failed.contains("authentication failed"), "{failed}");

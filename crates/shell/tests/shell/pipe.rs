@@ -27,7 +27,7 @@ fn the_first_error_ends_it() {
 }
 
 #[test]
-fn it_goes_on_if_told_so() {
+fn errors_are_skipped_with_keep_going() {
     let world = World::start();
     let servers = world.server.connect_string();
     let lines = "get /none\ncreate /b\nls\nget \"/b\nls /\n";
@@ -74,7 +74,7 @@ fn the_session_can_be_closed_and_opened_again() {
     assert!(lines[1].starts_with("connected, session 0x"), "{lines:?}");
     assert_eq!(lines[2], "[config, quota]");
     assert_eq!(world.run(&["ls", "/"]).ok(), "[zookeeper]\n");
-    // The last goodbye was answered before the shell ended.
+    // The server confirmed the last close before the shell ended.
     assert_eq!(world.server.session_count(), 0);
 }
 
@@ -88,7 +88,7 @@ fn a_connection_that_cannot_be_opened_leaves_the_old_one() {
     assert_eq!(ran.out, "Created /mine\n[mine, zookeeper]\n");
 }
 
-/// Takes one line, then is gone.
+/// A reader that accepts one line and then closes.
 struct Impatient(usize);
 
 impl Write for Impatient {
@@ -106,7 +106,7 @@ impl Write for Impatient {
 }
 
 #[test]
-fn a_reader_that_goes_ends_it_quietly() {
+fn a_closed_output_ends_the_shell_quietly() {
     let world = World::start();
     let errors = crate::world::Captured::default();
     let input = Cursor::new("ls /\nls /\ncreate /never\n");
@@ -114,11 +114,11 @@ fn a_reader_that_goes_ends_it_quietly() {
     let code = run_with(&arguments, Streams::new(input, Impatient(1), errors.clone()));
     assert_eq!((code, errors.text().as_str()), (141, ""));
     assert_eq!(world.run(&["ls", "/"]).ok(), "[zookeeper]\n");
-    assert_eq!(world.server.session_count(), 0, "it has said goodbye");
+    assert_eq!(world.server.session_count(), 0, "it has closed its session");
 }
 
 #[test]
-fn a_line_that_is_no_text_is_refused() {
+fn a_line_that_is_not_text_is_rejected() {
     let world = World::start();
     let (out, errors) = (crate::world::Captured::default(), crate::world::Captured::default());
     let input = Cursor::new(b"create /a\nset /a \xff\n".to_vec());

@@ -1,4 +1,4 @@
-//! TLS and SASL: the flags, the files, and what is said when they do not fit.
+//! TLS and SASL: the flags, the files, and the errors if they are wrong.
 
 use std::path::Path;
 
@@ -57,7 +57,7 @@ fn a_file_of_zkcli_opens_a_protected_port() {
 }
 
 #[test]
-fn a_server_that_is_not_trusted_is_said_to_be_one() {
+fn an_untrusted_server_is_reported() {
     let (ours, others) = (Authority::new(), Authority::new());
     let server = others.start_server();
     let (address, trust) = (server.secure_address().to_string(), ours.trust_store());
@@ -106,7 +106,7 @@ fn a_user_logs_in_with_a_password_from_a_file() {
 }
 
 #[test]
-fn a_jaas_file_says_who_logs_in() {
+fn a_user_logs_in_by_a_jaas_file() {
     let directory = TempDir::new().unwrap();
     let file = |name: &str, content: &str| {
         let path = directory.path().join(name);
@@ -125,15 +125,15 @@ fn a_jaas_file_says_who_logs_in() {
     assert!(run(&["--sasl-jaas-file", text(&jaas), "whoami"]).ok().contains("sasl: ann"));
     let lines = format!("java.security.auth.login.config={}\n", text(&jaas));
     let configuration = file("client.properties", &lines);
-    let told = run(&["-client-configuration", text(&configuration), "whoami"]).ok();
-    assert!(told.contains("sasl: ann"), "{told}");
+    let ids = run(&["-client-configuration", text(&configuration), "whoami"]).ok();
+    assert!(ids.contains("sasl: ann"), "{ids}");
     let other = file("other.properties", &format!("{lines}zookeeper.sasl.clientconfig=Other\n"));
     let refused = run(&["-client-configuration", text(&other), "whoami"]).failed(2);
     assert!(refused.contains("no section `Other` with a login module"), "{refused}");
 }
 
 #[test]
-fn who_wants_kerberos_is_told_how_to_get_it() {
+fn without_kerberos_support_the_error_says_how_to_build_it() {
     let server = TestServer::start();
     let address = server.connect_string();
     let failed = shell(&["--server", &address, "--sasl-kerberos", "ls", "/"], "").failed(1);

@@ -1,4 +1,4 @@
-//! Quotas: the znodes that servers look at, and the checks before they are written.
+//! Quotas: the znodes that servers read, and the checks before they are written.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ fn a_quota_is_set_changed_shown_and_removed() {
 }
 
 #[test]
-fn only_what_is_empty_goes_with_a_quota() {
+fn only_empty_parents_are_deleted_with_a_quota() {
     let world = World::start();
     world.pipe_ok(
         "create -p /a/b/c\ncreate /a/b/d\nsetquota -n 5 /a/b/c\nsetquota -n 5 /a/b/d\n\
@@ -53,7 +53,7 @@ fn only_what_is_empty_goes_with_a_quota() {
 }
 
 #[test]
-fn there_is_one_quota_on_the_way_to_the_root() {
+fn there_is_one_quota_on_the_path_to_the_root() {
     let world = World::start();
     world.pipe_ok("create -p /a/b/c\nsetquota -n 5 /a/b\n");
     let table = [
@@ -70,7 +70,7 @@ fn there_is_one_quota_on_the_way_to_the_root() {
 }
 
 #[test]
-fn a_quota_below_what_is_there_is_worth_a_warning() {
+fn a_quota_below_the_usage_is_a_warning() {
     let world = World::start();
     world.pipe_ok("create /a 12345\ncreate /a/b\n");
     let ran = world.run(&["setquota", "-n", "1", "-b", "2", "/a"]);
@@ -83,7 +83,7 @@ fn a_quota_below_what_is_there_is_worth_a_warning() {
 }
 
 #[test]
-fn with_a_chroot_the_quota_is_where_servers_look() {
+fn with_a_chroot_the_quota_is_where_servers_read_it() {
     let world = World::start();
     world.pipe_ok("create -p /app/x\n");
     let servers = format!("{}/app", world.server.connect_string());
@@ -104,7 +104,7 @@ fn a_hard_quota_is_enforced() {
     assert_eq!(ran.failed(1), "Quota has exceeded : /a/c");
 }
 
-/// A limit is set by reading and writing; what another client sets in between is not lost.
+/// A limit is set by reading and writing; a limit that another client sets in between is not lost.
 #[test]
 fn two_limits_that_are_set_at_once_are_both_kept() {
     let world = World::start();
@@ -129,7 +129,7 @@ fn two_limits_that_are_set_at_once_are_both_kept() {
 
 /// A `delquota` that was stopped between two deletions used to make `setquota` fail with "Node already exists".
 #[test]
-fn a_quota_goes_as_a_whole() {
+fn a_quota_is_deleted_as_a_whole() {
     let world = World::start();
     world.pipe_ok("create /app\nsetquota -n 5 /app\n");
     let proxy = TestProxy::start(world.server.address());
@@ -143,7 +143,7 @@ fn a_quota_goes_as_a_whole() {
 
 /// Older versions, and other tools, may have left it.
 #[test]
-fn what_is_left_of_a_quota_is_removed_or_replaced() {
+fn leftovers_of_a_quota_are_removed_or_replaced() {
     let world = World::start();
     let leftover =
         "create /app\nsetquota -n 5 /app\ndelete /zookeeper/quota/app/zookeeper_limits\n";

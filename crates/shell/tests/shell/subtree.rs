@@ -1,4 +1,4 @@
-//! Commands that work on whole subtrees, and the library below them.
+//! Commands for whole subtrees, and the library below them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -48,7 +48,7 @@ async fn client(server: &TestServer) -> Client {
     Client::connect(&server.connect_string()).await.unwrap()
 }
 
-/// A server that knows times to live, and looks for empty containers all the time.
+/// A server that supports times to live, and checks for empty containers all the time.
 fn world_of_all_types() -> World {
     let server = TestServer::start_with(|config| {
         config.znodes.ttl = true;
@@ -57,14 +57,14 @@ fn world_of_all_types() -> World {
     World { server }
 }
 
-/// As one who has proven to be `ann`.
+/// Runs a shell that is logged in as `ann`.
 fn run_as_ann(world: &World, words: &[&str]) -> Ran {
     let servers = world.server.connect_string();
     let before = ["--server", servers.as_str(), "--auth", "digest:ann:secret"];
     shell(&[&before, words].concat(), "")
 }
 
-/// A shell beside the test's own runtime.
+/// Runs a shell while the test's own runtime is active.
 fn run_aside(world: &World, words: &[&str]) -> Ran {
     std::thread::scope(|scope| scope.spawn(|| world.run(words)).join().unwrap())
 }

@@ -1,4 +1,4 @@
-//! Watches: events are printed behind the command that caused them.
+//! Watches: events are printed after the command that caused them.
 
 use crate::world::World;
 

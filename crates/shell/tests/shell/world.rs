@@ -16,7 +16,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// The output of a shell that must have done well.
+    /// The output of a shell that must have succeeded.
     #[track_caller]
     pub fn ok(self) -> String {
         assert_eq!((self.code, self.errors.as_str()), (0, ""), "{}", self.out);
@@ -33,20 +33,20 @@ impl Ran {
     }
 }
 
-/// Bytes that were written, shared with whoever wants to look at them.
+/// Captured output; clones share it.
 #[derive(Clone, Default)]
 pub struct Captured(Arc<Mutex<Vec<u8>>>);
 
 impl Captured {
     pub fn text(&self) -> String {
-        String::from_utf8(self.0.lock().expect("nobody panics while writing").clone())
+        String::from_utf8(self.0.lock().expect("no thread panics while writing").clone())
             .expect("the shell prints UTF-8 here")
     }
 }
 
 impl Write for Captured {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panics while writing").write(bytes)
+        self.0.lock().expect("no thread panics while writing").write(bytes)
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
@@ -54,7 +54,7 @@ impl Write for Captured {
     }
 }
 
-/// The arguments behind `herdsman shell`, read as the binary reads them.
+/// The arguments after `herdsman shell`, parsed as the binary does.
 pub fn arguments(words: &[&str]) -> Arguments {
     let all = ["herdsman", "shell"].iter().chain(words);
     let all = modernized(all.map(|word| (*word).into()));
@@ -92,7 +92,7 @@ impl World {
         shell(&["--server", &self.server.connect_string()], lines)
     }
 
-    /// Runs commands from a pipe; all must do well.
+    /// Runs commands from a pipe; all must succeed.
     #[track_caller]
     pub fn pipe_ok(&self, lines: &str) -> String {
         self.pipe(lines).ok()

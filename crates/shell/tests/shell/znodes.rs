@@ -57,11 +57,11 @@ fn a_chroot_is_the_root() {
     assert_eq!(run(&["ls", "-R", "/"]).ok(), "/\n/n-0000000001\n/x\n");
     assert_eq!(run(&["get", "/none"]).failed(1), "Node does not exist: /none");
     let config = run(&["config"]).ok();
-    assert_eq!(config, world.run(&["config"]).ok(), "it lies outside of the chroot");
+    assert_eq!(config, world.run(&["config"]).ok(), "it is outside of the chroot");
 }
 
 #[test]
-fn every_kind_of_znode_can_be_created() {
+fn every_type_of_znode_can_be_created() {
     let mut world = World::start();
     world.server.stop();
     world.server.configure(|config| config.znodes.ttl = true);
@@ -113,7 +113,7 @@ fn a_subtree_is_deleted() {
     let deleted = world.run(&["--json", "deleteall", "-b", "7", "/t"]).ok();
     assert!(deleted.contains("\"count\":49"), "{deleted}");
     assert_eq!(world.run(&["deleteall", "/t"]).failed(1), "Node does not exist: /t");
-    let root = "deleteall: the root cannot be deleted; name what is below";
+    let root = "deleteall: the root cannot be deleted; name a znode below it";
     assert_eq!(world.run(&["deleteall", "/"]).failed(2), root);
 }
 
@@ -137,7 +137,7 @@ fn acls_are_shown_and_changed() {
 }
 
 #[test]
-fn old_spellings_work_and_are_said_to_be_old() {
+fn old_spellings_work_with_a_deprecation_note() {
     let world = World::start();
     world.pipe_ok("create /a x\ncreate /a/b\n");
     let ls2 = world.run(&["ls2", "/a"]);
@@ -163,8 +163,8 @@ fn help_shows_usage_and_examples() {
     assert!(help.contains("\nExamples:\n  ls /  "), "{help}");
     assert_eq!(world.run(&["ls", "--help"]).ok(), help);
     let all = world.run(&["help"]).ok();
-    assert!(all.contains("\ngetAcl [-s] path\n        Print who may"), "{all}");
-    assert!(!all.contains("\nrmr"), "what is deprecated is not taught");
+    assert!(all.contains("\ngetAcl [-s] path\n        Print the ACL"), "{all}");
+    assert!(!all.contains("\nrmr"), "deprecated commands are not listed");
 }
 
 #[test]
@@ -173,8 +173,8 @@ fn acls_that_cannot_all_be_changed_are_counted() {
     world.pipe_ok("create /a\ncreate /a/b '' world:anyone:r\n");
     assert_eq!(
         world.run(&["setAcl", "-R", "/a", "world:anyone:cdra"]).failed(1),
-        "Insufficient permission : /a/b; 1 ACL changed before; the same command again changes the \
-         others, as a user who may read and change also those that have the new ACL"
+        "Insufficient permission : /a/b; 1 ACL changed before; run the same command again to change \
+         the rest, as a user who may also read and change the znodes that have the new ACL"
     );
     assert_eq!(
         world.run(&["setAcl", "-R", "/a/b", "world:anyone:cdra"]).failed(1),
@@ -182,7 +182,7 @@ fn acls_that_cannot_all_be_changed_are_counted() {
     );
 }
 
-/// The new ACL takes the permission to change it: the same command again used to fail at the first one.
+/// The new ACL removes the permission to change it: the same command again used to fail at the first znode.
 #[test]
 fn acls_that_an_earlier_run_has_set_are_not_set_again() {
     let world = World::start();
@@ -203,7 +203,7 @@ fn acls_say_when_the_last_one_may_have_been_set() {
 }
 
 #[test]
-fn a_deletion_that_deletes_nothing_says_so() {
+fn a_deletion_without_effect_says_so() {
     let world = World::start();
     world.pipe_ok("create /p\ncreate /p/a\ncreate /p/a/b\nsetAcl /p/a world:anyone:r\n");
     for batch in ["0", "10"] {

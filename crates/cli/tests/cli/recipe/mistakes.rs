@@ -76,7 +76,10 @@ fn a_server_that_cannot_be_reached_is_reported_at_once() {
         let connecting = Running::start(recipe(servers, &["--connect-timeout", "1000", "id"]));
         let line = connecting.error_line();
         let expected = format!("herdsman: cannot connect to {servers}: {reason}");
-        assert!(line.starts_with(&expected) && line.ends_with("; trying for 1000 s"), "{line}");
+        assert!(
+            line.starts_with(&expected) && line.ends_with("; retrying for up to 1000 s"),
+            "{line}"
+        );
         connecting.interrupted().check(130, &[]);
     }
 }

@@ -1,16 +1,16 @@
-//! The text in a quota's znodes. Apache: `StatsTrack`.
+//! The text of quota znodes. Apache: `StatsTrack`.
 //!
 //! ```text
 //! count=10,bytes=-1=;byteHardLimit=-1;countHardLimit=20
 //! ```
-//! -1 is no limit. `count` and `bytes` come first and the extra `=` behind them is meant: it keeps
-//! what follows from servers before 3.5, which could not read it.
+//! -1 means no limit. `count` and `bytes` come first and the extra `=` behind them is intentional: it
+//! hides the rest from servers before 3.5, which could not read it.
 
 use std::fmt;
 
 use serde_json::{Value, json};
 
-/// Limits of a subtree, or what of them is in use.
+/// Limits of a subtree, or its usage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     pub(crate) count: Option<i64>,
@@ -20,7 +20,7 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    /// Reads what servers and other clients have written; what cannot be read is no limit.
+    /// Reads what servers and other clients wrote; an unreadable number counts as no limit.
     pub(crate) fn parse(text: &str) -> Self {
         let mut limits = Limits::default();
         for pair in text.split([',', ';']) {
@@ -38,7 +38,7 @@ impl Limits {
         limits
     }
 
-    /// Takes the limits that are set over there; the others stay.
+    /// Takes over the limits that are set in `other`; the rest stay.
     pub(crate) fn take(&mut self, other: &Limits) {
         self.count = other.count.or(self.count);
         self.bytes = other.bytes.or(self.bytes);
@@ -46,7 +46,7 @@ impl Limits {
         self.hard_bytes = other.hard_bytes.or(self.hard_bytes);
     }
 
-    /// What is above a limit already.
+    /// Warnings for limits that are already exceeded.
     pub(crate) fn warnings(&self, used: &Limits) -> Vec<String> {
         let is_over = |limits: [Option<i64>; 2], used: i64| {
             limits.into_iter().flatten().any(|limit| limit < used)
@@ -64,7 +64,7 @@ impl Limits {
         warnings
     }
 
-    /// The text of what is in use, which has no hard limits.
+    /// The text of a usage, which has no hard limits.
     pub(crate) fn stats_text(&self) -> String {
         format!("count={},bytes={}", self.count.unwrap_or(-1), self.bytes.unwrap_or(-1))
     }

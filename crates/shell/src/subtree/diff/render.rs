@@ -1,4 +1,4 @@
-//! How differences look: lines as of diff(1) for people, objects for scripts.
+//! Renders differences: as lines like those of diff(1), and as JSON objects.
 
 use std::time::Duration;
 
@@ -12,11 +12,10 @@ use crate::format::{printable, printable_lines};
 use crate::subtree::human;
 use crate::subtree::record::{Record, as_text, perms_text};
 
-/// Longest time to look for the shortest way from one text to another; after it, a longer one is
-/// shown.
+/// Longest time to look for the shortest difference of two texts; after that, a longer one is shown.
 const TEXT_DIFF_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// What the two subtrees are called.
+/// The names of the two subtrees.
 #[derive(Clone, Copy, Debug)]
 pub struct Labels<'l> {
     /// The first.
@@ -47,7 +46,7 @@ fn marks(record: &Record) -> String {
     }
 }
 
-/// A difference in full, without anything that would do something to a terminal.
+/// A difference in full. Control characters are escaped.
 #[must_use]
 pub fn as_text_lines(difference: &Difference, labels: Labels<'_>) -> Vec<String> {
     let mut lines = vec![summary_line(difference)];
@@ -94,7 +93,7 @@ pub(crate) fn unified(old: &str, new: &str, old_name: &str, new_name: &str) -> V
     text.lines().map(|line| printable_lines(line).into_owned()).collect()
 }
 
-/// Size and digest of data that is no text.
+/// Size and digest of data that is not text.
 #[must_use]
 pub fn digest_text(data: &[u8]) -> String {
     format!("{}, sha256 {}", human::count(data.len() as u64, "byte"), sha256(data))
@@ -132,7 +131,7 @@ fn stat_text(record: &Record, field: &str) -> String {
     }
 }
 
-/// A difference as an object: sizes and digests, not the data itself.
+/// A difference as a JSON object: with sizes and digests, not the data itself.
 #[must_use]
 pub fn as_json(difference: &Difference) -> Value {
     let path = difference.path();
@@ -168,7 +167,7 @@ fn side_json(record: &Record) -> Value {
     })
 }
 
-/// The last line, for people.
+/// The last line of the text output.
 impl std::fmt::Display for DiffCounts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let DiffCounts { equal, changed, only_left, only_right } = self;

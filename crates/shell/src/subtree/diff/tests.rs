@@ -1,4 +1,4 @@
-//! Two sides from files, and what is told of them.
+//! Tests with two sides from files.
 
 use bytes::Bytes;
 use herdsman_client::{Acl, Lifetime, Perms, Zxid};
@@ -46,7 +46,7 @@ async fn check(left: &[Record], right: &[Record], expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn what_is_on_one_side_only_or_differs_is_found() {
+async fn missing_and_different_znodes_are_found() {
     let root = || record(".", b"");
     check(&[], &[], &[]).await;
     check(&[root()], &[root()], &[]).await;
@@ -92,7 +92,7 @@ async fn text_is_shown_line_by_line_and_the_rest_by_its_digest() {
 }
 
 #[tokio::test]
-async fn a_file_out_of_order_is_refused() {
+async fn a_file_out_of_order_is_rejected() {
     let mut diff =
         Diff::new(side(&[record("b", b""), record("a", b"")]), side(&[]), StatComparison::Off);
     let error = loop {
@@ -102,11 +102,11 @@ async fn a_file_out_of_order_is_refused() {
             Err(error) => break error,
         }
     };
-    assert!(error.to_string().starts_with("file, line 3: a is not where"), "{error}");
+    assert!(error.to_string().starts_with("file, line 3: a is not in the order"), "{error}");
 }
 
 #[tokio::test]
-async fn a_file_that_was_cut_short_is_no_side() {
+async fn a_truncated_file_is_rejected() {
     let whole = side(&[record("a", b"")]);
     let Side::File { records, last, .. } = side(&[record("a", b"")]) else {
         panic!("it is a file");

@@ -1,9 +1,9 @@
-//! JSON with other white space, and nothing else changed.
+//! Changes the white space of JSON, and nothing else.
 //!
-//! Reading it into values and writing them again would sort keys, round numbers and drop repeated
-//! keys; in somebody else's configuration that is not ours to do. In: text that is valid JSON.
+//! Parsing it into values and writing them again would sort keys, round numbers and drop repeated
+//! keys, which an editor must not do to a user's configuration. In: text that is valid JSON.
 
-/// A member or element a line, two spaces a level.
+/// One member or element per line, indented by two spaces per level.
 pub(super) fn indented(json: &str) -> String {
     let mut out = String::with_capacity(json.len() * 2);
     let mut depth = 0_usize;
@@ -37,7 +37,7 @@ pub(super) fn indented(json: &str) -> String {
     out
 }
 
-/// Without any white space outside of texts.
+/// Removes all white space outside of strings.
 pub(super) fn compact(json: &str) -> String {
     let mut tokens = Tokens::new(json);
     let mut out = String::with_capacity(json.len());
@@ -52,7 +52,7 @@ fn break_line(out: &mut String, depth: usize) {
     out.push_str(&"  ".repeat(depth));
 }
 
-/// Texts, punctuation, and what is between them.
+/// Splits JSON into strings, punctuation, and what is between them.
 struct Tokens<'j> {
     rest: &'j str,
 }
@@ -82,7 +82,7 @@ impl<'j> Tokens<'j> {
     }
 }
 
-/// Where a text that begins with a quote ends.
+/// The end of the string at the beginning of `json`.
 fn text_end(json: &str) -> usize {
     let mut is_escaped = false;
     for (index, byte) in json.bytes().enumerate().skip(1) {

@@ -1,4 +1,4 @@
-//! Data to text and back, and the life of a draft.
+//! Tests of data as text and back, and of drafts.
 
 use std::os::unix::fs::PermissionsExt as _;
 
@@ -10,7 +10,7 @@ fn check(before: &[u8], format: EditFormat, shown: &str, edited: &str, after: &[
 }
 
 #[test]
-fn what_the_editor_adds_is_taken_away_again() {
+fn an_added_line_end_is_removed_again() {
     use EditFormat::{Hex, Json, Text};
     check(b"a", Text, "a", "b\n", b"b");
     check(b"a\n", Text, "a\n", "b\n", b"b\n");
@@ -23,7 +23,7 @@ fn what_the_editor_adds_is_taken_away_again() {
 }
 
 #[test]
-fn what_cannot_be_edited_so_is_refused_with_a_way_out() {
+fn data_of_another_format_is_rejected_with_a_hint() {
     let refused = |data: &[u8], format| to_editable(data, format).unwrap_err().to_string();
     assert!(refused(b"\0", EditFormat::Text).contains("edit --hex"));
     assert!(refused(b"a=1", EditFormat::Json).contains("edit it as text"));
@@ -34,7 +34,7 @@ fn what_cannot_be_edited_so_is_refused_with_a_way_out() {
 }
 
 #[test]
-fn other_white_space_in_json_is_no_change() {
+fn other_white_space_in_json_is_not_a_change() {
     assert!(is_unchanged(b"{ }", b"{}", EditFormat::Json));
     assert!(!is_unchanged(b"{ }", b"{}", EditFormat::Text));
     assert!(!is_unchanged(b"[1]", b"[2]", EditFormat::Json));

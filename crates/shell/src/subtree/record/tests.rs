@@ -1,4 +1,4 @@
-//! Records to lines and back.
+//! Tests of records as lines and back.
 
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ fn any_acl() -> impl Strategy<Value = Vec<Acl>> {
 
 proptest! {
     #[test]
-    fn anything_comes_back_from_a_line_as_it_went_in(
+    fn any_record_survives_a_round_trip(
         data: Vec<u8>,
         acl in any_acl(),
         lifetime in any_lifetime(),
@@ -46,7 +46,7 @@ proptest! {
     }
 
     #[test]
-    fn text_comes_back_from_a_line_as_it_went_in(text in ".{0,200}") {
+    fn text_survives_a_round_trip(text in ".{0,200}") {
         let record = record(text.into_bytes());
         prop_assert_eq!(Record::from_line(&record.to_line()), Ok(record));
     }
@@ -72,13 +72,13 @@ fn a_line_reads_as_it_is_documented() {
 }
 
 #[test]
-fn what_is_left_out_has_a_plain_meaning() {
+fn omitted_fields_have_defaults() {
     let expected = Record { path: ".".to_owned(), ..record(Vec::new()) };
     assert_eq!(Record::from_line(r#"{"path":"."}"#), Ok(expected));
 }
 
 #[test]
-fn faults_are_told_in_a_few_words() {
+fn faults_are_described_in_a_few_words() {
     for (line, fault) in [
         ("", "EOF while parsing a value (column 0)"),
         ("{", "EOF while parsing an object (column 1)"),
@@ -89,15 +89,15 @@ fn faults_are_told_in_a_few_words() {
         (r#"{"path":"a","datta":""}"#, "unknown field `datta`"),
         (r#"{"path":"a","data":"","data_base64":""}"#, "both data and data_base64"),
         (r#"{"path":"a","data_base64":"!"}"#, "data_base64: "),
-        (r#"{"path":"a","acl":[]}"#, "its acl is empty"),
+        (r#"{"path":"a","acl":[]}"#, "the acl is empty"),
         (r#"{"path":"a","acl":[{"scheme":"world","id":"anyone","perms":"rx"}]}"#, "letters cdrwa"),
         (r#"{"path":"a","type":"sequential"}"#, "unknown variant `sequential`"),
         (r#"{"path":"a","type":"ttl"}"#, "type ttl needs a ttl_ms"),
         (r#"{"path":"a","type":"ttl","ttl_ms":0}"#, "type ttl needs a ttl_ms"),
-        (r#"{"path":"a","ttl_ms":5}"#, "ttl_ms goes with type ttl only"),
+        (r#"{"path":"a","ttl_ms":5}"#, "ttl_ms is only valid with type ttl"),
     ] {
-        let told = Record::from_line(line).unwrap_err();
-        assert!(told.contains(fault) && !told.contains('\n'), "{line}: {told}");
+        let error = Record::from_line(line).unwrap_err();
+        assert!(error.contains(fault) && !error.contains('\n'), "{line}: {error}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! The promise of the commands that write: whichever request or reply is lost, nothing else is, what
-//! they say is true, and the same command again finishes the work.
+//! The guarantee of the commands that write: whichever request or reply is lost, nothing else is lost, their
+//! messages are true, and the same command again finishes the work.
 
 use herdsman_testing::TestProxy;
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
@@ -9,7 +9,7 @@ use crate::world::{Ran, World, shell};
 
 const FAULTS: [Fault; 2] = [Fault::CutBeforeRequest, Fault::CutBeforeReply];
 
-/// Requests that change something; what reads is repeated by the client.
+/// Requests that change something; the client itself repeats reads.
 const WRITES: [OpCode; 6] = [
     OpCode::Create2,
     OpCode::Delete,
@@ -62,7 +62,7 @@ fn assert_equal(world: &World, left: &str, right: &str) {
     assert_eq!(world.run(&["diff", left, right]).ok(), "", "{left} {right}");
 }
 
-/// Every znode of the reference is in one of the two places.
+/// Every znode of the reference exists at the source or at the target.
 #[track_caller]
 fn assert_nothing_lost(world: &World, source: &str, target: &str) {
     for path in ["", "/a", "/a/d", "/a/d/e", "/b", "/c"] {
@@ -91,11 +91,11 @@ fn check_moves(large: bool) {
                 assert_equal(&world, "/ref", &source);
                 assert_eq!(world.run(&["stat", &target]).code, 1, "{line}");
             }
-            if line.contains("is whole") {
+            if line.contains("is complete") {
                 assert_equal(&world, "/ref", &target);
             }
             let again = world.run(&["move", &source, &target, "--resume"]);
-            let is_complete = line.contains("may have been moved") || line.contains("may be");
+            let is_complete = line.contains("it is not known whether") || line.contains("may be");
             match again.code {
                 0 => assert!(again.out.starts_with("moved "), "{line}: {again:?}"),
                 _ => assert!(
@@ -120,7 +120,7 @@ fn a_move_in_steps_loses_nothing() {
 }
 
 #[test]
-fn a_copy_is_whole_or_resumed() {
+fn a_copy_is_complete_or_resumed() {
     let (world, _) = world_with_reference(true);
     let command = |servers: &str, run: usize| {
         shell(&["-s", servers, "copy", "-r", "/ref", &format!("/to{run}")], "")
@@ -140,7 +140,7 @@ fn a_copy_is_whole_or_resumed() {
 }
 
 #[test]
-fn an_import_is_whole_or_made_again() {
+fn an_import_is_complete_or_repeated() {
     let (world, _) = world_with_reference(true);
     let files = Files::new();
     let file = files.word("ref.jsonl");
@@ -187,12 +187,12 @@ fn data_is_never_under_an_acl_that_is_not_its_own() {
             assert_eq!(again.code, 0, "{line}: {again:?}");
         }
         assert_eq!(run_as_ann(&world, &["get", &path]).ok(), "secret\n");
-        assert_eq!(world.run(&["get", &path]).code, 1, "it is closed to others");
+        assert_eq!(world.run(&["get", &path]).code, 1, "other users cannot read it");
     });
 }
 
 #[test]
-fn a_deletion_says_what_is_left_and_is_made_again() {
+fn a_deletion_reports_its_progress_and_can_be_repeated() {
     let (world, plant) = world_with_reference(false);
     let command = |servers: &str, run: usize| {
         let path = format!("/old{run}");

@@ -30,7 +30,7 @@ fn a_subtree_is_copied_with_its_acls() {
 }
 
 #[test]
-fn what_cannot_be_copied_is_refused() {
+fn impossible_copies_are_rejected() {
     let world = small_world();
     world.pipe_ok("create /other\n");
     for (words, said) in [
@@ -45,17 +45,17 @@ fn what_cannot_be_copied_is_refused() {
         ),
         (
             &["-r", "/app/a", "/other"],
-            "/other exists already; nothing is overwritten (--resume goes on with a copy or a move that was interrupted)",
+            "/other already exists; nothing is overwritten (--resume continues an interrupted copy or move)",
         ),
-        (&["-r", "/app", "/no/where"], "there is no znode /no: create it first"),
+        (&["-r", "/app", "/no/where"], "the parent /no does not exist: create it first"),
     ] {
         assert_eq!(world.run(&[&["copy"], words].concat()).failed(1), said);
     }
     let ran = world.pipe("create -e /app/mine\ncopy -r /app /copy\n");
-    assert!(ran.errors.starts_with("/app/mine is ephemeral, it belongs to session 0x"), "{ran:?}");
+    assert!(ran.errors.starts_with("/app/mine is ephemeral and belongs to session 0x"), "{ran:?}");
     run_as_ann(&world, &["create", "/app/x", "y", "auth::cdrwa,world:anyone:r"]).ok();
     let line = world.run(&["copy", "-r", "/app", "/copy"]).failed(1);
-    assert!(line.starts_with("the ACL of /app/x is shown only to those"), "{line}");
+    assert!(line.starts_with("the ACL of /app/x is shown only to users"), "{line}");
 }
 
 #[test]
@@ -98,7 +98,7 @@ async fn a_source_that_grows_meanwhile_is_not_lost() {
         zk.create(&format!("/big/{number}"), vec![b'x'; 100 << 10]).await.unwrap();
     }
     let survey = survey(&zk, "/big", "/moved", Extent::Subtree, TargetPolicy::New).await.unwrap();
-    // The walk has read /big when the first progress is told; the child comes too late for it.
+    // The walk has read /big when the first progress is reported; the child is too late for it.
     let mut grown = None;
     let hints = TypeHints::default();
     let moving = move_subtree(&zk, &survey, &hints, |_| {
@@ -106,7 +106,7 @@ async fn a_source_that_grows_meanwhile_is_not_lost() {
     });
     let error = moving.await.unwrap_err().to_string();
     assert!(
-        error.starts_with("the copy /moved is whole, but /big was changed meanwhile"),
+        error.starts_with("the copy /moved is complete, but /big was changed meanwhile"),
         "{error}"
     );
     assert_eq!(other.get("/big/late").await.unwrap().data, "mine");
@@ -131,7 +131,7 @@ async fn a_source_that_was_created_again_is_not_deleted() {
         }
     });
     let error = moving.await.unwrap_err().to_string();
-    assert!(error.starts_with("the copy /moved is whole, but /big was changed"), "{error}");
+    assert!(error.starts_with("the copy /moved is complete, but /big was changed"), "{error}");
     assert_eq!(zk.get("/big/3").await.unwrap().data, "new");
 }
 
@@ -164,7 +164,7 @@ fn a_small_source_that_was_created_again_is_not_deleted() {
     }
 }
 
-/// Data and ACL are read by two requests; what is copied had both at one moment.
+/// Data and ACL are read by two requests; the copied pair must have existed at one moment.
 #[test]
 fn data_is_not_copied_with_the_acl_of_other_data() {
     let world = World::start();
@@ -189,7 +189,10 @@ fn a_resumed_copy_overwrites_nothing() {
     let world = small_world();
     world.pipe_ok("create /new root\ncreate /new/a other\n");
     let line = world.run(&["copy", "-r", "/app", "/new", "--resume"]).failed(1);
-    assert_eq!(line, "/new/a is there with other data or another ACL; nothing is overwritten");
+    assert_eq!(
+        line,
+        "/new/a already exists with other data or another ACL; nothing is overwritten"
+    );
     world.run(&["set", "/new/a", "1"]).ok();
     let ran = world.run(&["copy", "-r", "/app", "/new", "--resume"]);
     assert_eq!(ran.ok(), "copied 1 znode to /new\n");
@@ -245,7 +248,7 @@ fn a_source_is_not_deleted_when_its_copy_is_gone() {
     assert_eq!(world.run(&["move", "/big", "/new", "--resume"]).ok(), "moved 4 znodes to /new\n");
 }
 
-/// What counts as the copy would be deleted with the source.
+/// The assumed copy would be deleted with the source.
 #[test]
 fn a_source_below_the_target_is_not_resumed() {
     let world = World::start();
@@ -269,9 +272,9 @@ async fn an_ephemeral_is_not_taken_for_a_copy() {
     other.create("/app", "x").await.unwrap();
     other.create("/new", "x").ephemeral().await.unwrap();
     let line = run_aside(&world, &["move", "/app", "/new", "--resume"]).failed(1);
-    assert!(line.starts_with("/new is ephemeral, it belongs to session 0x"), "{line}");
+    assert!(line.starts_with("/new is ephemeral and belongs to session 0x"), "{line}");
     let line = run_aside(&world, &["copy", "/app", "/new", "--resume"]).failed(1);
-    assert!(line.starts_with("/new is ephemeral, it belongs to session 0x"), "{line}");
+    assert!(line.starts_with("/new is ephemeral and belongs to session 0x"), "{line}");
     assert_eq!(other.get("/app").await.unwrap().data, "x");
 }
 
@@ -305,7 +308,7 @@ async fn a_copy_that_was_created_again_is_not_taken_for_the_copy() {
     }
 }
 
-/// The copy is written to after the last look at it.
+/// The copy is changed after the last check.
 #[tokio::test]
 async fn a_source_is_not_deleted_when_its_copy_has_other_data() {
     let world = World::start();
@@ -328,16 +331,16 @@ async fn a_source_is_not_deleted_when_its_copy_has_other_data() {
     assert_eq!(other.get("/app").await.unwrap().data, "x");
 }
 
-/// The counter of a new parent begins at 0, and `create -s` fails when it comes to a number that was copied.
+/// The counter of a new parent begins at 0, and `create -s` fails when it reaches a number that was copied.
 #[test]
-fn numbers_that_a_counter_has_not_reached_are_worth_a_warning() {
+fn numbers_that_a_counter_has_not_reached_are_a_warning() {
     let world = World::start();
     world.pipe_ok("create /q\ncreate -s /q/job-\ncreate -s /q/job-\ncreate -s /q/job-\n");
     world.run(&["copy", "-r", "/q", "/all"]).ok();
     world.run(&["delete", "/q/job-0000000000"]).ok();
     let warning = |parent: &str| {
         format!(
-            "{parent} has a child with the number 2, but will count its next sequential child as 2: \
+            "{parent} has a child with the number 2, but its next sequential child will get 2: \
              create -s may fail with \"Node already exists\"\n"
         )
     };
@@ -403,7 +406,7 @@ async fn resume(mover: &herdsman_client::Client) -> Moved {
     move_subtree(mover, &found, &TypeHints::default(), |_| {}).await.unwrap()
 }
 
-/// They used to stay as long as the session, and the next move took them for ephemerals of others.
+/// They used to stay until the session ended, and the next move took them for ephemerals of other sessions.
 #[tokio::test]
 async fn a_move_that_is_dropped_removes_its_markers() {
     let world = World::start();
@@ -412,14 +415,14 @@ async fn a_move_that_is_dropped_removes_its_markers() {
     assert_eq!(resume(&mover).await.znodes, 2);
 }
 
-/// The reply with their names had not come when the move was dropped.
+/// The reply with their names had not arrived when the move was dropped.
 #[tokio::test]
 async fn markers_of_a_dropped_move_are_known_to_the_same_session_and_to_others() {
     let world = World::start();
     let mover = dropped_move(&world, OpCode::Multi).await;
     assert_eq!(mover.children("/app").await.unwrap().names.len(), 2);
     let line = run_aside(&world, &["move", "/app", "/new"]).failed(1);
-    assert!(line.contains("is there for a move by session 0x"), "{line}");
+    assert!(line.contains("belongs to a move by session 0x"), "{line}");
     assert!(line.contains("wait until that session has ended"), "{line}");
     assert_eq!(resume(&mover).await.znodes, 2);
     assert!(mover.exists("/app").await.unwrap().is_none());

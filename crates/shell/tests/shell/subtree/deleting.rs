@@ -1,4 +1,4 @@
-//! `deleteall` beside other clients that delete.
+//! `deleteall` while other clients delete, too.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::world::{World, shell};
 /// at once made a txn for every znode.
 #[test]
 fn znodes_that_others_delete_do_not_cost_a_txn_for_each() {
-    // What another client deletes while the transaction is on its way, what is counted, and the writes that it takes.
+    // What another client deletes while the transaction is in flight, the expected count, and the number of writes.
     for (others, count, writes) in [
         ("delete /t/3\ndelete /t/5\n", 49, 2),
         ("deleteall -y /t\n", 0, 1),

@@ -16,7 +16,7 @@ fn world_with_two_subtrees() -> World {
 }
 
 #[test]
-fn equal_subtrees_are_told_by_silence() {
+fn equal_subtrees_print_nothing() {
     let world = World::start();
     world.pipe_ok("create /a x\ncreate /a/b y\ncreate /c x\ncreate /c/b y\n");
     assert_eq!(world.run(&["diff", "/a", "/c"]).ok(), "");
@@ -72,11 +72,11 @@ fn ensembles_and_files_are_compared_alike() {
     assert_eq!(here.run(&["diff", "/a", &format!("{servers}//x/y")]).ok(), "");
     assert_eq!(here.run(&["diff", "/a", &format!("{servers}/x//y")]).ok(), "");
     assert_eq!(here.run(&["diff", "/b", &format!("{servers}/x//y")]).code, 1);
-    assert_eq!(there.server.session_count(), 0, "every guest has said goodbye");
+    assert_eq!(there.server.session_count(), 0, "every session is closed");
 }
 
 #[test]
-fn trouble_has_a_code_of_its_own() {
+fn a_failure_has_its_own_code() {
     let world = World::start();
     world.pipe_ok("create /a\n");
     let files = Files::new();
@@ -95,7 +95,7 @@ fn trouble_has_a_code_of_its_own() {
     assert_eq!(
         ran.errors,
         format!(
-            "Node does not exist: {garbage}\nif {garbage} is meant to be a file, write \
+            "Node does not exist: {garbage}\nif {garbage} is meant to be a file, use \
              file:{garbage}\n"
         )
     );

@@ -54,7 +54,7 @@ fn json_is_indented_checked_and_put_back_on_one_line() {
     assert_eq!(world.run(&["get", "/a"]).ok(), "{\"b\":2,\"a\":[]}\n");
     let line =
         world.run(&["edit", "/a", "--format", "json", "--editor", "sed -i s/2/x/"]).failed(1);
-    let (why, kept) = line.split_once("; your text is in ").expect("it is kept");
+    let (why, kept) = line.split_once("; your text is saved in ").expect("it is kept");
     assert!(why.starts_with("the edited text is not JSON: expected value"), "{why}");
     assert!(fs::read_to_string(kept).unwrap().contains("\"b\": x"));
     fs::remove_file(kept).unwrap();
@@ -71,9 +71,9 @@ fn binary_data_is_edited_as_digits_only() {
     assert_eq!(world.run(&["get", "-b", "/a"]).ok(), "AAE=\n");
 }
 
-/// The editor says that it runs, and goes on when it is told to.
+/// The editor signals that it runs, and then waits for a signal to continue.
 #[test]
-fn somebody_elses_change_is_kept_and_so_is_the_text() {
+fn another_clients_change_is_kept_and_so_is_the_text() {
     let world = world_with("one");
     let files = Files::new();
     for fifo in ["runs", "goes-on"] {
@@ -93,19 +93,20 @@ fn somebody_elses_change_is_kept_and_so_is_the_text() {
         editing.join().unwrap()
     });
     assert_eq!(ran.code, 1);
-    let (why, kept) = ran.errors.trim_end().split_once("; your text is in ").expect("it is kept");
+    let (why, kept) =
+        ran.errors.trim_end().split_once("; your text is saved in ").expect("it is kept");
     assert_eq!(why, "/a was changed by another client meanwhile");
     assert_eq!(fs::read_to_string(Path::new(kept)).unwrap(), "mine");
     fs::remove_file(kept).unwrap();
     assert_eq!(world.run(&["get", "/a"]).ok(), "theirs\n");
 }
 
-/// Runs an editor that is this script, and gives why it failed and the text that was kept.
+/// Runs this script as the editor. Returns the error and the text that was kept.
 fn kept_by(world: &World, script: &str) -> (String, Vec<u8>) {
     let files = Files::new();
     let editor = format!("sh {}", files.write("editor.sh", script));
     let line = world.run(&["edit", "/a", "--editor", &editor]).failed(1);
-    let (why, kept) = line.split_once("; your text is in ").expect("it is kept");
+    let (why, kept) = line.split_once("; your text is saved in ").expect("it is kept");
     let text = fs::read(kept).unwrap();
     fs::remove_file(kept).unwrap();
     (why.to_owned(), text)
@@ -159,14 +160,15 @@ fn a_znode_that_was_created_again_is_not_overwritten() {
         editing.join().unwrap()
     });
     assert_eq!(ran.code, 1, "{ran:?}");
-    let (why, kept) = ran.errors.trim_end().split_once("; your text is in ").expect("it is kept");
+    let (why, kept) =
+        ran.errors.trim_end().split_once("; your text is saved in ").expect("it is kept");
     assert_eq!(why, "/a was deleted and created again by another client meanwhile");
     assert_eq!(fs::read_to_string(Path::new(kept)).unwrap(), "mine");
     fs::remove_file(kept).unwrap();
     assert_eq!(world.run(&["get", "/a"]).ok(), "theirs\n");
 }
 
-/// No request compares more than the version; what it hits in the last moment is reported.
+/// No request compares more than the version; a write to another znode is reported.
 #[test]
 fn a_znode_that_is_created_again_in_the_last_moment_is_reported() {
     let world = world_with("one");
@@ -182,12 +184,13 @@ fn a_znode_that_is_created_again_in_the_last_moment_is_reported() {
         editing.join().unwrap()
     });
     assert_eq!(ran.code, 1, "{ran:?}");
-    let (why, kept) = ran.errors.trim_end().split_once("; your text is in ").expect("it is kept");
+    let (why, kept) =
+        ran.errors.trim_end().split_once("; your text is saved in ").expect("it is kept");
     assert!(why.starts_with("written, but /a was deleted and created again"), "{why}");
     fs::remove_file(kept).unwrap();
 }
 
-/// Signals go to a whole process, so each test of them is a process of its own: this file's tests again, with the
+/// Signals go to a whole process, so each test of them is a separate process: this file's tests again, with the
 /// command line in the environment.
 const WORDS: &str = "HERDSMAN_TEST_SHELL_WORDS";
 
@@ -201,8 +204,8 @@ fn a_shell_of_its_own() {
     }
 }
 
-/// Starts `edit /a` in a process of its own, sends it a signal while the editor is open, lets the editor go on after
-/// `until`, and gives the exit code, the errors and the path of the draft.
+/// Starts `edit /a` in a separate process, sends it a signal while the editor is open, lets the editor continue after
+/// `until`, and returns the exit code, the errors and the path of the draft.
 fn edit_with_signal(world: &World, signal: &str, is_waited_for: bool) -> (i32, String, String) {
     let files = Files::new();
     for fifo in ["runs", "goes-on", "done"] {
@@ -236,7 +239,7 @@ fn edit_with_signal(world: &World, signal: &str, is_waited_for: bool) -> (i32, S
     (output.status.code().unwrap(), String::from_utf8_lossy(&output.stderr).into_owned(), draft)
 }
 
-/// The draft used to be removed, and the editor saved into a new file that everybody could read.
+/// The draft used to be removed, and the editor saved into a new file that every user could read.
 #[test]
 fn ctrl_c_is_for_the_editor_while_it_is_open() {
     let world = world_with("one");
@@ -251,7 +254,7 @@ fn sigterm_leaves_the_file_to_the_open_editor_and_names_it() {
     let world = world_with("one");
     let (code, errors, draft) = edit_with_signal(&world, "-TERM", false);
     assert_eq!(code, 143, "{errors}");
-    assert!(errors.contains(&format!("your text is in {draft}")), "{errors}");
+    assert!(errors.contains(&format!("your text is saved in {draft}")), "{errors}");
     assert_eq!(fs::read_to_string(&draft).unwrap(), "mine");
     let mode =
         std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&draft).unwrap().permissions());

@@ -1,4 +1,4 @@
-//! `export`, and that `import` gives back what went into it.
+//! `export`, and that `import` restores it.
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
@@ -32,7 +32,7 @@ fn a_subtree_becomes_lines() {
 }
 
 #[test]
-fn a_file_appears_when_it_is_whole_and_is_not_replaced() {
+fn a_file_appears_when_it_is_complete_and_is_not_replaced() {
     let world = World::start();
     let files = Files::new();
     world.pipe_ok("create /app\n");
@@ -40,9 +40,9 @@ fn a_file_appears_when_it_is_whole_and_is_not_replaced() {
     let ran = world.run(&["export", "/app", "-o", &file]);
     assert_eq!((ran.code, ran.out.as_str()), (0, ""), "{ran:?}");
     let mode = files.path("app.jsonl").metadata().unwrap().permissions().mode();
-    assert_eq!(mode & 0o777, 0o600, "there may be secrets in it");
+    assert_eq!(mode & 0o777, 0o600, "it may contain secrets");
     let line = world.run(&["export", "/app", "-o", &file]).failed(1);
-    assert_eq!(line, format!("{file} exists already; --force replaces it"));
+    assert_eq!(line, format!("{file} already exists; --force replaces it"));
     assert_eq!(world.run(&["export", "/app", "-o", &file, "--force"]).code, 0);
     let none = files.word("none.jsonl");
     let line = world.run(&["export", "/none", "-o", &none]).failed(1);
@@ -54,7 +54,7 @@ fn a_file_appears_when_it_is_whole_and_is_not_replaced() {
 }
 
 #[test]
-fn what_cannot_be_read_is_an_error_or_left_out() {
+fn unreadable_znodes_are_an_error_or_skipped() {
     let world = World::start();
     world.pipe_ok("create /app\ncreate /app/open\n");
     run_as_ann(&world, &["create", "/app/secret", "x", "auth::cdrwa"]).ok();
@@ -62,11 +62,11 @@ fn what_cannot_be_read_is_an_error_or_left_out() {
     assert_eq!(ran.failed(1), "/app/secret may not be read: log in with addauth");
     let ran = world.run(&["export", "/app", "--skip-unreadable"]);
     assert_eq!(lines(&ran.out).len(), 4);
-    assert!(ran.errors.contains("1 not readable and left out"), "{}", ran.errors);
+    assert!(ran.errors.contains("1 not readable and skipped"), "{}", ran.errors);
 }
 
 #[test]
-fn hidden_digests_are_told_and_never_imported() {
+fn hidden_digests_are_reported_and_never_imported() {
     let world = World::start();
     let files = Files::new();
     world.pipe_ok("create /app\n");
@@ -74,16 +74,23 @@ fn hidden_digests_are_told_and_never_imported() {
     run_as_ann(&world, &["create", "/app/shown", "x", acl]).ok();
     let file = files.word("app.jsonl");
     let ran = world.run(&["export", "/app", "-o", &file]);
-    assert!(ran.errors.starts_with("1 ACL with a digest that only those see"), "{}", ran.errors);
+    assert!(
+        ran.errors.starts_with("1 ACL with a digest that is shown only to users"),
+        "{}",
+        ran.errors
+    );
     let line = run_as_ann(&world, &["import", &file, "/copy"]).failed(1);
-    assert!(line.starts_with(&format!("{file}, line 3: a digest of the ACL was hidden")), "{line}");
+    assert!(
+        line.starts_with(&format!("{file}, line 3: the ACL has a digest that was hidden")),
+        "{line}"
+    );
     run_as_ann(&world, &["import", &file, "/copy", "--acl", "open"]).ok();
     assert_eq!(world.run(&["getAcl", "/copy/shown"]).ok(), "'world,'anyone\n: cdrwa\n");
 }
 
 /// Data, ACLs, types and ephemerals, from one server to another.
 #[test]
-fn everything_comes_back() {
+fn everything_is_restored() {
     let (from, to) = (world_of_all_types(), world_of_all_types());
     let files = Files::new();
     from.pipe_ok(
@@ -95,7 +102,7 @@ fn everything_comes_back() {
     run_as_ann(&from, &["create", "/app/secret/below", "y", "auth::cdrwa"]).ok();
     let file = files.word("app.jsonl");
     let servers = from.server.connect_string();
-    // An ephemeral goes with its session, so the export is made by the session that has it.
+    // An ephemeral ends with its session, so the export is made by the session that has it.
     let commands =
         format!("create -e /app/here\nexport /app -o {file} --container locks --ttl job=1h\n");
     let ran = shell(&["-s", &servers, "--auth", "digest:ann:secret"], &commands);

@@ -1,4 +1,4 @@
-//! `import`: what is in its way, and files that are none.
+//! `import`: conflicts, and invalid files.
 
 use std::time::Duration;
 
@@ -44,8 +44,8 @@ fn a_conflict_stops_it_before_anything_is_changed() {
     assert_eq!((ran.code, ran.out.as_str()), (1, ""));
     assert_eq!(
         ran.errors,
-        "line 3: /app/a exists, with other data\n1 znode in the way, first /app/a; nothing was \
-         changed (--overwrite and --skip-existing say what to do)\n"
+        "line 3: /app/a exists and differs in data\n1 conflict with existing znodes, first /app/a; nothing was \
+         changed (use --overwrite or --skip-existing)\n"
     );
     assert_eq!(world.run(&["ls", "/app"]).ok(), "[a, other]\n");
 }
@@ -63,7 +63,7 @@ fn a_dry_run_says_what_would_happen() {
     check(
         &[],
         1,
-        "/app: would create 1, would update 0, 1 equal, 1 in the way: it would stop there and \
+        "/app: would create 1, would update 0, 1 equal, 1 in conflict: the import would stop and \
          change nothing\n",
     );
     check(&["--overwrite"], 0, "/app: would create 1, would update 1, 1 equal\n");
@@ -78,7 +78,7 @@ fn a_dry_run_says_what_would_happen() {
 }
 
 #[test]
-fn what_is_there_is_changed_or_left_as_told() {
+fn existing_znodes_are_changed_or_skipped() {
     let files = Files::new();
     let file = files.write("app.jsonl", &three_znodes());
     let world = world_with_other_data();
@@ -104,7 +104,7 @@ fn acls_are_compared_and_replaced() {
     let world = World::start();
     world.pipe_ok("create /app root\n");
     let ran = world.run(&["import", &file]);
-    assert!(ran.errors.starts_with("line 2: /app exists, with other acl\n"), "{}", ran.errors);
+    assert!(ran.errors.starts_with("line 2: /app exists and differs in acl\n"), "{}", ran.errors);
     assert_eq!(
         world.run(&["import", &file, "--acl", "open"]).ok(),
         "/app: created 0, updated 0, 1 equal\n"
@@ -113,9 +113,9 @@ fn acls_are_compared_and_replaced() {
     assert_eq!(world.run(&["getAcl", "/app"]).ok(), "'world,'anyone\n: ra\n");
 }
 
-/// What the importer may not read was in the way of the same import again.
+/// Znodes that the importer may not read used to make the same import fail when repeated.
 #[test]
-fn what_may_not_be_read_is_skipped_as_existing() {
+fn unreadable_znodes_are_skipped_as_existing() {
     let files = Files::new();
     let acl = r#""acl":[{"scheme":"digest","id":"bob:hash","perms":"cdrwa"}]"#;
     let secret = format!(r#"{{"path":"a","data":"secret",{acl}}}"#);
@@ -136,7 +136,7 @@ fn what_may_not_be_read_is_skipped_as_existing() {
 }
 
 #[test]
-fn ephemerals_are_left_out_or_made_persistent() {
+fn ephemerals_are_skipped_or_made_persistent() {
     let files = Files::new();
     let lines = [r#"{"path":"."}"#, r#"{"path":"e","data":"x","type":"ephemeral"}"#];
     let file = files.write("app.jsonl", &export_of(&lines));
@@ -149,17 +149,17 @@ fn ephemerals_are_left_out_or_made_persistent() {
 }
 
 #[test]
-fn an_ephemeral_in_the_way_is_never_overwritten() {
+fn an_existing_ephemeral_is_never_overwritten() {
     let world = World::start();
     let files = Files::new();
     let file = files.write("app.jsonl", &export_of(&[r#"{"path":"."}"#]));
     let ran = world.pipe(&format!("create -e /app\nimport {file} --overwrite\n"));
     assert_eq!(ran.code, 1);
-    assert!(ran.errors.starts_with("line 2: /app exists, with other type\n"), "{}", ran.errors);
+    assert!(ran.errors.starts_with("line 2: /app exists and differs in type\n"), "{}", ran.errors);
 }
 
 #[test]
-fn garbage_is_told_in_one_line_and_changes_nothing() {
+fn garbage_is_reported_in_one_line_and_changes_nothing() {
     let world = World::start();
     let files = Files::new();
     let whole = three_znodes();
@@ -169,7 +169,11 @@ fn garbage_is_told_in_one_line_and_changes_nothing() {
         ("other", "{\"path\":\"a\"}\n".to_owned(), "line 1: not an export file"),
         ("broken", whole.replace(r#""data":"new""#, r#""data":"#), "line 3: expected value"),
         ("cut", whole[..whole.len() - 60].to_owned(), "line 4: EOF while parsing"),
-        ("short", whole.replace("{\"path\":\"b\",\"data\":\"b\"}\n", ""), "line 4: 3 znodes are"),
+        (
+            "short",
+            whole.replace("{\"path\":\"b\",\"data\":\"b\"}\n", ""),
+            "line 4: the last line counts 3",
+        ),
         ("orphan", whole.replace("\"path\":\"a\"", "\"path\":\"x/a\""), "line 3: x/a comes before"),
         ("version", whole.replace("\"version\":1", "\"version\":9"), "line 1: version 9"),
     ] {
@@ -194,11 +198,11 @@ fn standard_input_is_for_files_or_for_commands() {
     let ran = shell(&["-s", &servers, "import"], &three_znodes());
     assert_eq!(ran.ok(), "/app: created 3, updated 0, 0 equal\n");
     let line = world.pipe("import -\n").failed(1);
-    assert!(line.starts_with("standard input has commands"), "{line}");
+    assert!(line.starts_with("standard input is used for commands"), "{line}");
 }
 
 #[test]
-fn a_write_that_is_refused_stops_it_and_says_where() {
+fn a_rejected_write_stops_the_import_and_is_named() {
     let world = World::start();
     let files = Files::new();
     let file = files.write("app.jsonl", &three_znodes());
@@ -211,9 +215,9 @@ fn a_write_that_is_refused_stops_it_and_says_where() {
     );
 }
 
-/// Between the plan and its execution others may write.
+/// Other clients may write between the plan and its execution.
 #[tokio::test]
-async fn what_appears_after_the_plan_stops_it() {
+async fn a_znode_that_appears_after_the_plan_stops_it() {
     let world = World::start();
     let zk = client(&world.server).await;
     let file = ExportFile::spool("file", three_znodes().as_bytes()).unwrap();
@@ -225,7 +229,7 @@ async fn what_appears_after_the_plan_stops_it() {
     let error = apply::import(&zk, &file, &planned, options, |_| {}).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "stopped at /app: the znode exists already; 0 znodes were written before it"
+        "stopped at /app: the znode exists already; 0 znodes were written before that"
     );
     assert_eq!(zk.children("/app").await.unwrap().names, [""; 0]);
 }
@@ -248,12 +252,12 @@ async fn a_change_after_the_plan_is_not_overwritten() {
     assert!(zk.exists("/app/b").await.unwrap().is_none(), "it was in the same transaction");
 }
 
-/// A znode as large as servers take it by itself has no room beside it in a transaction.
+/// The largest znode that servers accept leaves no room for another one in a transaction.
 #[tokio::test]
-async fn the_largest_znode_comes_back() {
+async fn the_largest_znode_is_restored() {
     let world = World::start();
     let zk = client(&world.server).await;
-    // What a request of its own has besides the data: header, path, ACL, flags.
+    // What a single request has besides the data: header, path, ACL, flags.
     let data = vec![b'x'; (1 << 20) - 1 - 51];
     zk.create("/app", data.clone()).await.unwrap();
     let line = format!(r#"{{"path":".","data":"{}"}}"#, String::from_utf8(data).unwrap());
@@ -265,14 +269,14 @@ async fn the_largest_znode_comes_back() {
     assert_eq!(zk.get("/bpp").await.unwrap().data, zk.get("/app").await.unwrap().data);
 }
 
-/// `/app` with other data and an ACL of its own.
+/// An export of `/app` with other data and this ACL.
 fn secret_with_acl(acl: &str) -> String {
     export_of(&[&format!(r#"{{"path":".","data":"secret","acl":[{acl}]}}"#)])
 }
 
-/// The ACL of the file is refused: what it protects must not be there without it.
+/// The ACL of the file is rejected: the data it protects must not be written without it.
 #[test]
-fn data_is_never_there_without_its_acl() {
+fn data_is_never_written_without_its_acl() {
     let world = World::start();
     let files = Files::new();
     world.pipe_ok("create /app public\n");
@@ -286,7 +290,7 @@ fn data_is_never_there_without_its_acl() {
     assert_eq!(world.pipe_ok("get /app\ngetAcl /app\n"), "public\n'world,'anyone\n: cdrwa\n");
 }
 
-/// A znode that was deleted and created again has the version that was planned with.
+/// A znode that was deleted and created again has the version in the plan.
 #[tokio::test]
 async fn a_znode_that_was_created_again_after_the_plan_is_not_overwritten() {
     let world = World::start();
@@ -304,31 +308,31 @@ async fn a_znode_that_was_created_again_after_the_plan_is_not_overwritten() {
     assert_eq!(zk.get("/app/a").await.unwrap().data, "theirs");
 }
 
-/// What no export has written.
+/// Files that no export has written.
 #[test]
 fn hostile_files_are_refused_before_anything_is_changed() {
     let world = World::start();
     let files = Files::new();
     let deep = format!(r#"{{"path":"{}"}}"#, vec!["d"; 10_000].join("/"));
     let nested = format!(r#"{{"path":"a","acl":{}}}"#, "[".repeat(100_000));
-    for (name, line, said) in [
+    for (name, line, expected) in [
         ("up", r#"{"path":"../x"}"#, "not a relative path"),
         ("inside", r#"{"path":"a/../../x"}"#, "not a relative path"),
         ("absolute", r#"{"path":"/etc"}"#, "not a relative path"),
         ("control", r#"{"path":"a\u0000b"}"#, "not a relative path"),
         ("empty", r#"{"path":""}"#, "not a relative path"),
-        ("twice", r#"{"path":"."}"#, ". is in line 2 already"),
+        ("twice", r#"{"path":"."}"#, ". is already in line 2"),
         ("below", r#"{"path":"e/x"}"#, "e/x is below e, which is ephemeral"),
         ("deep", &deep, "comes before its parent"),
         ("nested", &nested, ""),
         ("keys", r#"{"path":"a","path":"b"}"#, "duplicate field"),
-        ("closed", r#"{"path":"a","acl":[]}"#, "its acl is empty"),
+        ("closed", r#"{"path":"a","acl":[]}"#, "the acl is empty"),
     ] {
         let lines = [r#"{"path":"."}"#, r#"{"path":"e","type":"ephemeral"}"#, line];
         let file = files.write(name, &export_of(&lines));
-        let said_line = world.run(&["import", &file]).failed(1);
-        assert!(said_line.starts_with(&format!("{file}, line 4: ")), "{name}: {said_line:.200}");
-        assert!(said_line.contains(said), "{name}: {said_line:.200}");
+        let error = world.run(&["import", &file]).failed(1);
+        assert!(error.starts_with(&format!("{file}, line 4: ")), "{name}: {error:.200}");
+        assert!(error.contains(expected), "{name}: {error:.200}");
     }
     assert_eq!(world.run(&["ls", "/"]).ok(), "[zookeeper]\n");
 }
@@ -340,7 +344,7 @@ fn a_target_below_an_ephemeral_is_refused() {
     let file = files.write("app.jsonl", &three_znodes());
     let ran = world.pipe(&format!("create -e /mine\nimport {file} /mine/app\n"));
     assert_eq!(ran.code, 1);
-    assert!(ran.errors.contains("0 znodes were written before it"), "{ran:?}");
+    assert!(ran.errors.contains("0 znodes were written before that"), "{ran:?}");
 }
 
 /// A thousand levels: nothing is recursive.
@@ -363,7 +367,7 @@ fn a_deep_tree_is_imported_exported_and_deleted() {
     assert_eq!(world.run(&["ls", "/"]).ok(), "[zookeeper]\n");
 }
 
-/// The plan says what to do with the n-th record; another record there was never checked.
+/// The plan is about the n-th record; another record in its place was never checked.
 #[tokio::test]
 async fn a_file_that_is_written_meanwhile_is_refused() {
     let world = World::start();
@@ -380,7 +384,7 @@ async fn a_file_that_is_written_meanwhile_is_refused() {
     assert!(zk.exists("/app").await.unwrap().is_none());
 }
 
-/// No request compares more than the version; what it hits in the last moment is reported.
+/// No request compares more than the version; a write to another znode is reported.
 #[test]
 fn a_znode_that_is_created_again_in_the_last_moment_is_reported() {
     let world = World::start();
@@ -399,7 +403,7 @@ fn a_znode_that_is_created_again_in_the_last_moment_is_reported() {
         importing.join().unwrap()
     });
     let line = ran.failed(1);
-    assert!(line.starts_with("/app was deleted and created again at the moment"), "{line}");
+    assert!(line.starts_with("/app was deleted and created again while"), "{line}");
 }
 
 /// Replaces data and ACL of `/app`, as ann; when the `op` is sent, `meanwhile` runs.

@@ -30,16 +30,13 @@ fn a_tree_is_drawn() {
         "/app/config  host=a\n└── db  {\"port\": 1}\n\n2 znodes, 17 B\n"
     );
     let cut = world.run(&["tree", "/app", "--max", "2"]).ok();
-    assert_eq!(
-        cut,
-        "/app\n├── config\n… there is more; --max 20 shows more lines\n\n2 znodes, 10 B\n"
-    );
+    assert_eq!(cut, "/app\n├── config\n… truncated; --max 20 shows more lines\n\n2 znodes, 10 B\n");
     assert_eq!(world.run(&["tree", "/app", "--max", "0"]).ok().lines().count(), 7);
     assert_eq!(world.run(&["tree", "/none"]).failed(1), "Node does not exist: /none");
 }
 
 #[test]
-fn ephemerals_and_what_cannot_be_read_are_marked() {
+fn ephemerals_and_unreadable_znodes_are_marked() {
     let world = World::start();
     run_as_ann(&world, &["create", "/secret", "x", "auth::cdrwa"]).ok();
     let drawn = world.pipe_ok("create -e /mine\ntree / --all\n");
@@ -48,11 +45,11 @@ fn ephemerals_and_what_cannot_be_read_are_marked() {
     assert!(drawn.contains(", 1 ephemeral, 1 not readable\n"), "{drawn}");
     let found = world.run(&["find", "/", "--name", "secret"]);
     assert_eq!((found.code, found.out.as_str()), (0, ""));
-    assert_eq!(found.errors, "1 znode could not be read, nor what is below\n");
+    assert_eq!(found.errors, "1 znode could not be read, nor anything below\n");
 }
 
 #[test]
-fn a_tree_in_json_is_a_line_a_znode() {
+fn a_tree_in_json_is_one_line_per_znode() {
     let world = small_world();
     let out = world.run(&["--json", "tree", "/app", "--data"]).ok();
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -84,7 +81,7 @@ fn znodes_are_found_by_every_condition() {
 }
 
 #[test]
-fn conditions_that_make_no_sense_are_told_before_anything_is_asked() {
+fn invalid_conditions_are_reported_before_any_request() {
     let world = World::start();
     for (words, said) in [
         (&["--name", "["][..], "is not a glob pattern"),
@@ -101,7 +98,7 @@ fn conditions_that_make_no_sense_are_told_before_anything_is_asked() {
 }
 
 #[test]
-fn subtrees_are_weighed() {
+fn subtrees_are_measured() {
     let world = small_world();
     let columns = |out: String| -> Vec<String> {
         out.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
@@ -116,5 +113,5 @@ fn subtrees_are_weighed() {
     );
     let json = world.run(&["--json", "du", "/app", "-d", "0"]).ok();
     assert_eq!(json, "{\"path\":\"/app\",\"znodes\":5,\"bytes\":31}\n");
-    assert!(world.run(&["du", "--help"]).ok().contains("heaviest first"));
+    assert!(world.run(&["du", "--help"]).ok().contains("largest first"));
 }

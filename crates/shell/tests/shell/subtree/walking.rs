@@ -12,7 +12,7 @@ async fn paths(walk: &mut Walk) -> Vec<String> {
     while let Some(visit) = walk.next().await.unwrap() {
         match visit {
             Visit::Znode(znode) => paths.push(znode.place.path),
-            Visit::Unreadable(place) => panic!("{place:?}"),
+            Visit::Unreadable(position) => panic!("{position:?}"),
         }
     }
     paths
@@ -38,7 +38,7 @@ async fn parents_come_before_children_and_children_by_name() {
 }
 
 #[tokio::test]
-async fn below_a_chroot_zookeeper_is_a_name_as_any_other() {
+async fn below_a_chroot_zookeeper_is_an_ordinary_name() {
     let server = TestServer::start();
     let zk = client(&server).await;
     zk.create("/app/zookeeper", "").parents().await.unwrap();
@@ -47,10 +47,10 @@ async fn below_a_chroot_zookeeper_is_a_name_as_any_other() {
     assert_eq!(paths(&mut walk).await, ["/", "/zookeeper"]);
 }
 
-/// Every znode that was asked for ahead is pushed far back by the children of the one before it, and
-/// has to be asked for again.
+/// Every znode that was requested ahead is pushed far back by the children of the one before it, and
+/// has to be requested again.
 #[tokio::test]
-async fn what_is_pushed_back_is_visited_all_the_same() {
+async fn znodes_that_are_pushed_back_are_visited() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let mut expected = vec!["/t".to_owned()];
@@ -87,7 +87,7 @@ async fn what_vanishes_during_the_walk_is_counted() {
     let ops = (0..count).map(|number| Op::create(&format!("/t/{number:04}"), ""));
     zk.transaction(ops).await.unwrap();
     let mut walk = Walk::new(&zk, "/t", WalkOptions::fetching(Fetch::Everything));
-    // After the root, the children are listed, and the first of them asked for.
+    // After the root, the children are listed, and the first of them requested.
     assert!(matches!(walk.next().await, Ok(Some(Visit::Znode(znode))) if znode.place.depth == 0));
     assert!(walk.next().await.unwrap().is_some());
     zk.delete(&format!("/t/{:04}", count - 1)).await.unwrap();

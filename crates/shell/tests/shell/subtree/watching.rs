@@ -1,14 +1,14 @@
 //! `watch`.
 
 use herdsman_client::EventType;
-use herdsman_shell::subtree::watch::{Change, ChangeKind, Follower, Reach, WithData};
+use herdsman_shell::subtree::watch::{Change, ChangeKind, Reach, SubtreeChanges, WithData};
 use herdsman_shell::{Streams, run_with};
 
 use super::client;
 use crate::world::{Captured, World, arguments};
 
-async fn next(follower: &mut Follower) -> (EventType, String, Option<Vec<u8>>) {
-    match follower.next().await.unwrap().unwrap() {
+async fn next(changes: &mut SubtreeChanges) -> (EventType, String, Option<Vec<u8>>) {
+    match changes.next().await.unwrap().unwrap() {
         Change { kind: ChangeKind::Znode { event, path, node, .. }, .. } => {
             (event, path, node.map(|node| node.data.to_vec()))
         }
@@ -17,12 +17,13 @@ async fn next(follower: &mut Follower) -> (EventType, String, Option<Vec<u8>>) {
 }
 
 #[tokio::test]
-async fn changes_are_told_in_their_order() {
+async fn changes_are_reported_in_their_order() {
     let world = World::start();
     let zk = client(&world.server).await;
     zk.create("/app", "").await.unwrap();
-    let mut all = Follower::start(&zk, "/app", Reach::Recursive, WithData::Yes).await.unwrap();
-    let mut alone = Follower::start(&zk, "/app", Reach::Alone, WithData::No).await.unwrap();
+    let mut all =
+        SubtreeChanges::start(&zk, "/app", Reach::Recursive, WithData::Yes).await.unwrap();
+    let mut alone = SubtreeChanges::start(&zk, "/app", Reach::Alone, WithData::No).await.unwrap();
     zk.create("/app/a", "1").await.unwrap();
     assert_eq!(next(&mut all).await, (EventType::NodeCreated, "/app/a".into(), Some(b"1".into())));
     assert_eq!(next(&mut alone).await, (EventType::NodeChildrenChanged, "/app".into(), None));
@@ -34,10 +35,10 @@ async fn changes_are_told_in_their_order() {
 }
 
 #[tokio::test]
-async fn a_gap_is_told_when_the_connection_was_away() {
+async fn a_gap_is_reported_after_a_lost_connection() {
     let mut world = World::start();
     let zk = client(&world.server).await;
-    let mut all = Follower::start(&zk, "/", Reach::Recursive, WithData::No).await.unwrap();
+    let mut all = SubtreeChanges::start(&zk, "/", Reach::Recursive, WithData::No).await.unwrap();
     world.server.restart();
     let change = all.next().await.unwrap().unwrap();
     assert_eq!(change.kind, ChangeKind::Gap);
@@ -46,7 +47,7 @@ async fn a_gap_is_told_when_the_connection_was_away() {
 }
 
 #[test]
-fn the_command_ends_after_as_many_as_told() {
+fn the_command_ends_after_the_given_number() {
     let world = World::start();
     let (out, errors) = (Captured::default(), Captured::default());
     let servers = world.server.connect_string();
