@@ -1,6 +1,6 @@
-//! The network that an address counts for, where something is limited for each client.
+//! The network of an address, for limits per client.
 //!
-//! An IPv4 address counts for itself. With IPv6 a single host has at least a /64 to take addresses from, so all
+//! An IPv4 address is a network of its own. With IPv6 a single host can use all addresses of a /64 at least, so all
 //! addresses of a /64 count as one.
 
 use std::net::{IpAddr, Ipv6Addr};
@@ -10,7 +10,7 @@ use std::net::{IpAddr, Ipv6Addr};
 pub(crate) struct AddressBlock(IpAddr);
 
 impl AddressBlock {
-    /// The network of an address. IPv4 addresses that are written as IPv6 ones count as IPv4.
+    /// The network of an address. IPv4-mapped IPv6 addresses count as IPv4.
     pub(crate) fn of(address: IpAddr) -> Self {
         const HOST_BITS: u32 = 64;
         AddressBlock(match address.to_canonical() {
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_cannot_be_many_by_changing_the_end_of_its_address() {
+    fn all_addresses_of_a_64_count_as_one() {
         let network = |address: &str| AddressBlock::of(address.parse().unwrap());
         assert_eq!(network("2001:db8:1:2::3"), network("2001:db8:1:2:ffff::4"));
         assert_ne!(network("2001:db8:1:2::3"), network("2001:db8:1:3::3"));

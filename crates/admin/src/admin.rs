@@ -1,10 +1,9 @@
-//! The running admin server: one thread with its own runtime, so that an operator's long questions
-//! take nothing from clients' threads. What blocks (files, locks, large answers) goes to threads that the
-//! runtime keeps for that.
+//! The admin server: one thread with its own runtime, so that expensive requests of operators do not slow
+//! down clients. Work that blocks (files, locks, large responses) runs on the runtime's blocking threads.
 //!
-//! In: a server and [`AdminSettings`]. Out: an open port until [`Admin`] is dropped. How connections are
-//! served is in `port`, how many there may be in `connections`; the thread is in `serving`. The ports for
-//! metrics are in `metrics_ports`, because they must not depend on this one. Apache: `JettyAdminServer`.
+//! In: a server and [`AdminSettings`]. Out: an open port until [`Admin`] is dropped. `port` serves
+//! connections, `connections` limits their number, `serving` has the thread. The metrics ports are in
+//! `metrics_ports`, because they must not depend on this one. Apache: `JettyAdminServer`.
 
 pub(crate) mod connections;
 pub(crate) mod handshake;
@@ -23,7 +22,7 @@ use herdsman_server::ServerHandle;
 use herdsman_tls::TlsError;
 
 use connections::Limits;
-use handshake::TlsDoor;
+use handshake::TlsPort;
 use port::Port;
 use serving::Serving;
 
@@ -33,7 +32,7 @@ use crate::settings::{AdminSettings, PlainHttp, PortTls};
 use crate::state::AdminState;
 use crate::{api, commands, console, health, metrics, views};
 
-/// Why the admin server does not run.
+/// Why the admin server cannot run.
 #[derive(Debug, thiserror::Error)]
 pub enum AdminError {
     /// A port cannot be opened.
@@ -41,13 +40,13 @@ pub enum AdminError {
         "the admin server cannot listen on {address}: {source}; see admin.serverPort and admin.enableServer"
     )]
     Bind {
-        /// Which.
+        /// Its address.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
-    /// The files of its TLS cannot be used.
-    #[error("the admin server cannot speak TLS: {0}")]
+    /// Its TLS files cannot be used.
+    #[error("the admin server cannot use TLS: {0}")]
     Tls(#[from] TlsError),
     /// Its thread cannot be started.
     #[error("the admin server cannot start: {0}")]
@@ -66,19 +65,19 @@ impl Admin {
     /// Reads the keys and certificates that [`start`](Admin::start) would read.
     ///
     /// # Errors
-    /// They cannot be used.
+    /// Fails if they cannot be used.
     pub fn check(settings: AdminSettings) -> Result<(), AdminError> {
-        settings.tls.map(TlsDoor::load).transpose()?;
+        settings.tls.map(TlsPort::load).transpose()?;
         Ok(())
     }
 
     /// Opens the port and serves it.
     ///
     /// # Errors
-    /// The port cannot be opened, or its TLS files cannot be used.
+    /// Fails if the port cannot be opened, or its TLS files cannot be used.
     pub fn start(server: ServerHandle, settings: AdminSettings) -> Result<Self, AdminError> {
         let is_https_only = matches!(settings.tls, Some(PortTls { plain: PlainHttp::Refused, .. }));
-        let tls = settings.tls.clone().map(TlsDoor::load).transpose()?;
+        let tls = settings.tls.clone().map(TlsPort::load).transpose()?;
         let (listener, address) = listen(settings.address)
             .map_err(|source| AdminError::Bind { address: settings.address, source })?;
         let limits = Limits {
@@ -92,13 +91,13 @@ impl Admin {
         Ok(Admin { address, is_https_only, _serving: serving })
     }
 
-    /// Where it listens.
+    /// The address on which it listens.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The address to type into a browser.
+    /// The URL for a browser.
     #[must_use]
     pub fn url(&self) -> String {
         let scheme = if self.is_https_only { "https" } else { "http" };
@@ -106,7 +105,7 @@ impl Admin {
     }
 }
 
-/// Binds a port; also tells what port 0 has become.
+/// Binds a port. Returns its address too, because port 0 stands for any free port.
 pub(crate) fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address)?;
     listener.set_nonblocking(true)?;
@@ -140,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// They grow with the quotas that users set, and any number of slow readers used to keep a text each.
+    /// They grow with the quotas that users set, and each of any number of slow readers used to keep a copy.
     #[tokio::test]
     async fn large_metrics_are_counted() {
         let server = TestServer::start();
@@ -165,6 +164,9 @@ mod tests {
         drop(unread);
         let answer = ask().await;
         assert_eq!(answer.status(), 200);
-        assert!(state.limits.answer(peer.ip(), usize::MAX).is_err(), "it waits to be read");
+        assert!(
+            state.limits.answer(peer.ip(), usize::MAX).is_err(),
+            "the response is still unread"
+        );
     }
 }

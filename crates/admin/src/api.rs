@@ -1,16 +1,16 @@
 //! REST for znodes, under `/api/v1`.
 //!
-//! Reads are answered from the tree of this server, as it knows it at this moment, judged by the ids
-//! that the request proves ([`crate::identity`]). Writes go through a session of the client port in
-//! the name of who asks (`crate::stand_ins`). So nothing is open here that the client port would
-//! refuse, and an answer means the same as there. A read after a write of the same server sees it.
+//! Reads are answered from this server's tree in its present state, with the permissions of the ids that
+//! the request proves ([`crate::identity`]). Writes go through a session of the client port on behalf of
+//! the caller (`crate::caller_sessions`). So nothing is allowed here that the client port would reject, and a
+//! response means the same as there. A read after a write on the same server sees that write.
 //!
-//! Whatever may take long (wide znodes, searches, exports) goes in steps, each of which holds the tree
-//! for a moment only; other requests and all clients get in between.
+//! Operations that may take long (znodes with many children, searches, exports) run in steps, each of
+//! which locks the tree only briefly; other requests and all clients are served in between.
 //!
-//! The code map: `callers` are who may read and write, `query` and `body` what a request says, `shapes`
-//! what the answers look like, `limits` what may go on at once, `steps` long looks at the tree; the
-//! rest has a file for each family of routes.
+//! The code map: `callers` checks who may read and write, `query` and `body` parse requests, `shapes`
+//! are the forms of responses, `limits` bounds what runs concurrently, `steps` reads the tree in steps;
+//! each other file has one group of routes.
 
 use axum::Router;
 use axum::http::{Method, StatusCode, Uri};
@@ -36,7 +36,7 @@ mod steps;
 mod watch;
 mod write;
 
-/// The routes of this room.
+/// The REST routes.
 pub fn routes() -> Router<AdminState> {
     Router::new()
         .route("/whoami", get(node::who_am_i))
@@ -52,11 +52,11 @@ pub fn routes() -> Router<AdminState> {
 }
 
 async fn no_such_route(uri: Uri) -> ApiError {
-    let message = format!("there is no {} here", uri.path());
+    let message = format!("there is no resource {} on this server", uri.path());
     ApiError::new(StatusCode::NOT_FOUND, "NoSuchRoute", message)
 }
 
 async fn wrong_method(method: Method, uri: Uri) -> ApiError {
-    let message = format!("{} does not know the method {method}", uri.path());
+    let message = format!("{} does not support the method {method}", uri.path());
     ApiError::new(StatusCode::METHOD_NOT_ALLOWED, "WrongMethod", message)
 }

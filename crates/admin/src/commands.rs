@@ -1,26 +1,26 @@
 //! Apache's `AdminServer`: commands under `/commands`, with the same names and the same JSON.
 //!
-//! In: `GET /commands/NAME` (one command wants `POST`). Out: an object in which `command` and `error` are
-//! always present, laid out as Jackson lays it out. Unknown commands and those that need a server which
-//! is not serving are answered with status 200 and an `error`, because Apache does and scripts look there.
+//! In: `GET /commands/NAME` (one command needs `POST`). Out: an object in which `command` and `error` are
+//! always present, formatted as by Jackson. Unknown commands, and those that need a serving server while
+//! it is not serving, get status 200 and an `error`, because Apache does that and scripts rely on it.
 //! Apache: `JettyAdminServer`, `Commands`.
 //!
-//! How we differ: `error` has a sentence wherever something failed (Apache leaves it null after a failed
-//! snapshot or restore); the wrong method is 405, not an internal error; keys of maps are sorted; what
-//! Java says about itself is left out of `environment` and `system_properties`; secrets are hidden in
-//! `initial_configuration`; an address of Java's is told without trying to reach it.
+//! How we differ: `error` has a sentence whenever something failed (Apache leaves it null after a failed
+//! snapshot or restore); the wrong method is 405, not an internal error; keys of maps are sorted;
+//! properties of the JVM are left out of `environment` and `system_properties`; secrets are hidden in
+//! `initial_configuration`; Java's address objects are shown without checking whether they are reachable.
 //!
-//! The files: `table` lists the commands, `told` and `ensemble` answer what only looks, `snapshot` and
-//! `restore` are the two that need an authorization (`access`), `json` is the layout.
+//! The files: `table` lists the commands, `reports` and `ensemble` have those that only read, `snapshot` and
+//! `restore` the two that need authorization (`access`), `json` formats the response.
 
 pub(crate) mod access;
 mod ensemble;
 mod json;
 mod rate_limit;
+mod reports;
 mod restore;
 mod snapshot;
 mod table;
-mod told;
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -43,7 +43,7 @@ use crate::large_answers::{self, LARGE_BYTES};
 use crate::masks::{IdView, Masks};
 use crate::settings::AdminSettings;
 use crate::state::AdminState;
-use access::Asker;
+use access::Caller;
 use json::Json;
 use rate_limit::RateLimit;
 use table::{COMMANDS, Command, Run};
@@ -51,11 +51,11 @@ use table::{COMMANDS, Command, Run};
 pub use table::commands_markdown;
 
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests";
-/// Bytes of one answer.
+/// Most bytes of a response.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
-/// What the commands share.
-struct Room {
+/// The state that commands share.
+struct CommandContext {
     server: ServerHandle,
     settings: Arc<AdminSettings>,
     /// The configuration file as it was at the start, without comments, secrets hidden.
@@ -64,65 +64,68 @@ struct Room {
     restores: RateLimit,
     masks: Arc<Masks>,
     limits: Arc<Limits>,
-    /// By the names of commands: how many bytes the last answer had. While an answer is made, it takes several times
-    /// the memory of its text, so the same command again has to wait for this.
-    turns: HashMap<&'static str, Arc<Mutex<usize>>>,
+    /// For each command, the size of its last response. Locked while a response is made: that takes several times
+    /// the memory of its text, so the same command runs only once at a time.
+    answer_sizes: HashMap<&'static str, Arc<Mutex<usize>>>,
 }
 
-impl Room {
+impl CommandContext {
     fn new(state: &AdminState) -> Self {
         let rate_limit = state.settings.rate_limit;
-        Room {
-            initial_configuration: told::initial_configuration(state.server.config()),
+        CommandContext {
+            initial_configuration: reports::initial_configuration(state.server.config()),
             server: state.server.clone(),
             settings: Arc::clone(&state.settings),
             snapshots: RateLimit::new("snapshot", rate_limit),
             restores: RateLimit::new("restore", rate_limit),
             masks: Arc::clone(&state.masks),
             limits: Arc::clone(&state.limits),
-            turns: COMMANDS.iter().map(|command| (command.names[0], Arc::default())).collect(),
+            answer_sizes: COMMANDS
+                .iter()
+                .map(|command| (command.names[0], Arc::default()))
+                .collect(),
         }
     }
 
-    /// Waits until no other thread makes an answer to this command.
+    /// Waits until no other thread runs this command.
     async fn turn(&self, command: &Command) -> OwnedMutexGuard<usize> {
-        let turn = self.turns.get(command.names[0]).cloned().unwrap_or_default();
+        let turn = self.answer_sizes.get(command.names[0]).cloned().unwrap_or_default();
         turn.lock_owned().await
     }
 }
 
-/// The routes of this room.
+/// The routes of the commands.
 pub fn routes(state: &AdminState) -> Router<AdminState> {
     let url = state.settings.command_url.clone();
     Router::new()
         .route(&url, get(list).post(list))
         .route(&format!("{url}/"), get(list).post(list))
         .route(&format!("{url}/{{*name}}"), get(run).post(run))
-        .with_state(Arc::new(Room::new(state)))
+        .with_state(Arc::new(CommandContext::new(state)))
 }
 
-/// Links to all commands.
-async fn list(State(room): State<Arc<Room>>) -> Html<String> {
-    let url = &room.settings.command_url;
+/// A page with links to all commands.
+async fn list(State(context): State<Arc<CommandContext>>) -> Html<String> {
+    let url = &context.settings.command_url;
     let mut names: Vec<_> = COMMANDS.iter().map(|command| command.names[0]).collect();
     names.sort_unstable();
     Html(names.iter().map(|name| format!("<a href=\"{url}/{name}\">{name}</a>\n<br/>\n")).collect())
 }
 
-/// A command that was asked for.
+/// A request for a command.
 struct Call {
-    room: Arc<Room>,
+    context: Arc<CommandContext>,
     command: &'static Command,
-    /// Who asks may see everything.
+    /// Whether the caller may see everything.
     sees_all: bool,
     arguments: HashMap<String, String>,
     body: Body,
 }
 
 async fn run(
-    State(room): State<Arc<Room>>,
+    State(context): State<Arc<CommandContext>>,
     Path(name): Path<String>,
-    asker: Asker,
+    caller: Caller,
     method: Method,
     Query(arguments): Query<HashMap<String, String>>,
     body: Body,
@@ -133,14 +136,14 @@ async fn run(
             .into_response();
     };
     if command.changes
-        && let Err(why) = guard::check_command(asker.headers())
+        && let Err(why) = guard::check_command(caller.headers())
     {
         return Answer::of(&name).with_error(StatusCode::FORBIDDEN, why).into_response();
     }
-    if command.needs_server && !room.server.is_serving() {
+    if command.needs_server && !context.server.is_serving() {
         return Answer::of(&name).with_error(StatusCode::OK, NOT_SERVING).into_response();
     }
-    let access = access::check(&room.server, &asker);
+    let access = access::check(&context.server, &caller);
     let sees_all = access.is_ok();
     if command.needs_all_permissions
         && let Err((status, why)) = access
@@ -153,54 +156,57 @@ async fn run(
         let why = format!("{} takes {wanted}", command.names[0]);
         return Answer::of(&name).with_error(StatusCode::METHOD_NOT_ALLOWED, why).into_response();
     }
-    let call = Call { room, command, sees_all, arguments, body };
+    let call = Call { context, command, sees_all, arguments, body };
     match command.run {
-        Run::Tell(tell) => tell_apart(call, tell, asker.address()).await,
+        Run::Report(report) => run_on_thread(call, report, caller.address()).await,
         Run::Snapshot => snapshot::run(call).await,
         Run::Restore => restore::run(call).await,
     }
 }
 
-/// Commands may look at every file or every watch, so they do not run, and their text is not made, on the thread that
-/// serves all requests. They are not interrupted when their client leaves. Permit and turn count them until they end,
-/// and by then the answer counts. If there is no room for an answer as large as the last one, it is not begun.
-async fn tell_apart(call: Call, tell: table::Tell, address: IpAddr) -> Response {
+/// Runs a command on a blocking thread: it may read every file or every watch, so neither the command nor the making of
+/// its text may run on the thread that serves all requests. It is not interrupted when its client leaves. Permit and
+/// lock are held until it ends, and then the response counts. If there is no room for a response as large as the last
+/// one, the command is not started.
+async fn run_on_thread(call: Call, report: table::Report, address: IpAddr) -> Response {
     let name = call.command.names[0];
     let refuse = |ApiError { status, message, .. }: ApiError| {
         Answer::of(name).with_error(status, message).into_response()
     };
-    // Before the turn, so that those who wait for it are counted, too.
-    let permit = match call.room.limits.blocking(address) {
+    // Before the lock, so that requests that wait for it are counted, too.
+    let permit = match call.context.limits.blocking(address) {
         Ok(permit) => permit,
         Err(error) => return refuse(error),
     };
-    let mut last_bytes = call.room.turn(call.command).await;
+    let mut last_bytes = call.context.turn(call.command).await;
     let room_for_answer = match *last_bytes > LARGE_BYTES {
-        true => call.room.limits.answer(address, *last_bytes).map(Some),
+        true => call.context.limits.answer(address, *last_bytes).map(Some),
         false => Ok(None),
     };
     let room_for_answer = match room_for_answer {
         Ok(room) => room,
         Err(error) => return refuse(error),
     };
-    let told = tokio::task::spawn_blocking(move || {
+    let response = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         let answer = Answer::of(call.command.names[0]);
         let ids = match call.sees_all {
             true => IdView::Whole,
-            false => IdView::Masked(&call.room.masks),
+            false => IdView::Masked(&call.context.masks),
         };
-        let asked = told::Asked { room: &call.room, arguments: &call.arguments, ids };
-        let response = tell(&asked, answer).into_response();
+        let request =
+            reports::CommandRequest { context: &call.context, arguments: &call.arguments, ids };
+        let response = report(&request, answer).into_response();
         *last_bytes = usize::try_from(response.body().size_hint().lower()).unwrap_or(usize::MAX);
         drop(room_for_answer);
-        large_answers::counted(&call.room.limits, address, response).unwrap_or_else(refuse)
+        large_answers::counted(&call.context.limits, address, response).unwrap_or_else(refuse)
     });
-    told.await
+    response
+        .await
         .unwrap_or_else(|_| Answer::of(name).failed("the command ended early").into_response())
 }
 
-/// What a command answers: fields in order, then `command` and `error`.
+/// The response of a command: fields in order, then `command` and `error`.
 struct Answer {
     status: StatusCode,
     command: String,
@@ -236,7 +242,7 @@ impl Answer {
         self
     }
 
-    /// An error that the command itself finds: Apache has it among its own fields then.
+    /// An error that the command itself detects: Apache then has it among the command's own fields.
     fn refuse(self, error: impl Into<String>) -> Self {
         self.put("error", error.into())
     }
@@ -254,7 +260,7 @@ impl IntoResponse for Answer {
             fields.push(("error".to_owned(), error.map_or(Json::Null, Json::Text)));
         }
         let Some(text) = Json::Object(fields).to_text(TEXT_BYTES_MAX) else {
-            let why = format!("the answer is larger than {TEXT_BYTES_MAX} bytes");
+            let why = format!("the response is larger than {TEXT_BYTES_MAX} bytes");
             return Answer::of(&command)
                 .with_error(StatusCode::PAYLOAD_TOO_LARGE, why)
                 .into_response();
@@ -283,7 +289,7 @@ mod tests {
 
     use super::*;
 
-    /// A connection whose watches make `wchp` a large answer.
+    /// A client whose watches make the response of `wchp` large.
     async fn client_with_watches(server: &TestServer) -> (Client, Vec<PersistentWatch>) {
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let mut watches = Vec::new();
@@ -294,13 +300,13 @@ mod tests {
         (client, watches)
     }
 
-    fn call(room: &Arc<Room>, name: &str) -> Call {
+    fn call(context: &Arc<CommandContext>, name: &str) -> Call {
         let command = table::find(name).unwrap();
-        let (room, arguments) = (Arc::clone(room), HashMap::new());
-        Call { room, command, sees_all: false, arguments, body: Body::empty() }
+        let (context, arguments) = (Arc::clone(context), HashMap::new());
+        Call { context, command, sees_all: false, arguments, body: Body::empty() }
     }
 
-    /// It used to be made on the thread that answers health checks, and counted when it was there.
+    /// It used to be made on the thread that answers health checks, and counted only when it was complete.
     #[test]
     fn the_text_of_a_command_is_made_and_counted_by_its_thread() {
         let server = TestServer::start();
@@ -316,14 +322,14 @@ mod tests {
             let peer = SocketAddr::from(([10, 0, 0, 1], 1));
             let mut request = Request::get("/commands/wchp").body(Body::empty()).unwrap();
             request.extensions_mut().insert(ConnectInfo(peer));
-            let mut asked = Box::pin(routes.call(request));
-            assert!(futures_util::poll!(&mut asked).is_pending());
-            // The only thread works in order, so it has done all it does for the command after this, and the thread
+            let mut pending = Box::pin(routes.call(request));
+            assert!(futures_util::poll!(&mut pending).is_pending());
+            // The only blocking thread works in order, so after this it has completed the command, and the thread
             // that serves requests has done nothing for it.
             tokio::task::spawn_blocking(|| ()).await.unwrap();
             let all = || state.limits.answer(peer.ip(), usize::MAX);
-            assert!(all().is_err(), "the answer is there, and counts");
-            let answer = asked.await.unwrap();
+            assert!(all().is_err(), "the response is complete and counts");
+            let answer = pending.await.unwrap();
             assert_eq!(answer.status(), StatusCode::OK);
             assert!(answer.body().size_hint().lower() > LARGE_BYTES as u64);
             drop(answer);
@@ -352,10 +358,10 @@ mod tests {
                 request.extensions_mut().insert(ConnectInfo(peer));
                 Box::pin(routes.call(request))
             };
-            let tell = |command: &&Command| matches!(command.run, Run::Tell(_));
+            let tell = |command: &&Command| matches!(command.run, Run::Report(_));
             let mut refused = 0;
             for command in COMMANDS.iter().filter(tell).take(20) {
-                // Asked, and left.
+                // The client has sent its request and left.
                 if let std::task::Poll::Ready(answer) =
                     futures_util::poll!(&mut ask(command.names[0]))
                 {
@@ -372,12 +378,12 @@ mod tests {
         });
     }
 
-    /// The answers to all requests for the same command used to be made at once, 110 MB each with 400,000 watches.
+    /// Responses of the same command used to be made concurrently, 110 MB each with 400,000 watches.
     #[test]
-    fn a_command_is_carried_out_once_at_a_time() {
+    fn a_command_runs_only_once_at_a_time() {
         static GATE: parking_lot::Mutex<Option<mpsc::Receiver<()>>> = parking_lot::Mutex::new(None);
-        // The first one waits here until the test lets it go on.
-        fn wait(_: &told::Asked<'_>, answer: Answer) -> Answer {
+        // The first one waits here until the test lets it continue.
+        fn wait(_: &reports::CommandRequest<'_>, answer: Answer) -> Answer {
             let gate = GATE.lock().take();
             _ = gate.map(|gate| gate.recv());
             answer
@@ -386,9 +392,9 @@ mod tests {
         *GATE.lock() = Some(gate);
         let server = TestServer::start();
         let state = AdminState::new(server.handle(), AdminSettings::default());
-        let room = Arc::new(Room::new(&state));
+        let context = Arc::new(CommandContext::new(&state));
         let peer = IpAddr::from([10, 0, 0, 1]);
-        let ask = |name| Box::pin(tell_apart(call(&room, name), wait, peer));
+        let ask = |name| Box::pin(run_on_thread(call(&context, name), wait, peer));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .max_blocking_threads(2)
@@ -402,10 +408,14 @@ mod tests {
             }
             let mut second = ask("wchp");
             assert!(futures_util::poll!(&mut second).is_pending());
-            assert_eq!(ask("wchc").await.status(), StatusCode::OK, "another command goes on");
-            // Had the second one been given to the thread that is free, it would be done: before that of the other.
+            assert_eq!(
+                ask("wchc").await.status(),
+                StatusCode::OK,
+                "another command is not blocked"
+            );
+            // If the second one had been given to the free thread, it would have ended before the other command.
             assert!(futures_util::poll!(&mut second).is_pending());
-            // The first client leaves, and its command goes on.
+            // The first client leaves, and its command continues.
             drop(first);
             assert!(futures_util::poll!(&mut second).is_pending());
             drop(go);
@@ -413,21 +423,25 @@ mod tests {
         });
     }
 
-    /// 28 of 32 large answers used to be made and then refused.
+    /// 28 of 32 large responses used to be made and then rejected.
     #[tokio::test]
     async fn an_answer_for_which_there_is_no_room_is_not_made_again() {
         static MADE: AtomicUsize = AtomicUsize::new(0);
-        fn large(_: &told::Asked<'_>, answer: Answer) -> Answer {
+        fn large(_: &reports::CommandRequest<'_>, answer: Answer) -> Answer {
             MADE.fetch_add(1, Ordering::Relaxed);
             answer.put("paths", "x".repeat(LARGE_BYTES))
         }
         let server = TestServer::start();
         let state = AdminState::new(server.handle(), AdminSettings::default());
-        let room = Arc::new(Room::new(&state));
+        let context = Arc::new(CommandContext::new(&state));
         let peer = IpAddr::from([10, 0, 0, 1]);
-        let status = async |peer| tell_apart(call(&room, "wchp"), large, peer).await.status();
+        let status = async |peer| run_on_thread(call(&context, "wchp"), large, peer).await.status();
         let unread = state.limits.answer(peer, usize::MAX).unwrap();
-        assert_eq!(status(peer).await, StatusCode::TOO_MANY_REQUESTS, "it was not known before");
+        assert_eq!(
+            status(peer).await,
+            StatusCode::TOO_MANY_REQUESTS,
+            "its size was not known before"
+        );
         assert_eq!(status(peer).await, StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(MADE.load(Ordering::Relaxed), 1);
         assert_eq!(status(IpAddr::from([10, 0, 0, 2])).await, StatusCode::OK);

@@ -1,10 +1,10 @@
-//! The console's files, as the browser asks for them.
+//! Serves the console's files.
 //!
-//! In: `crates/admin/console`, put into the binary when it is built. Out: `GET /` and `GET /console/…`.
-//! Nothing is read from disk and nothing is made up at run time. The files carry no version in their
-//! names, so browsers ask each time whether theirs is still the one, and mostly hear `304`.
+//! In: `crates/admin/console`, embedded in the binary by the build. Out: `GET /` and `GET /console/…`.
+//! Nothing is read from disk and nothing is generated at run time. File names have no version, so
+//! browsers check each time whether their copy is current, and mostly get `304`.
 //!
-//! What the pages show comes from `/api/v1`; there is no knowledge about the server here.
+//! The data of the pages comes from `/api/v1`; this module knows nothing about the server.
 
 mod assets;
 
@@ -46,7 +46,7 @@ fn file(path: &str, headers: &HeaderMap) -> Response {
     (cache, [(CONTENT_TYPE, asset.content_type())], asset.bytes).into_response()
 }
 
-/// Whether the browser has this very version.
+/// Whether the browser already has this version.
 fn is_known(headers: &HeaderMap, tag: &str) -> bool {
     let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     known.is_some_and(|list| list.split(',').any(|one| one.trim().trim_start_matches("W/") == tag))
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_is_sent_once_and_then_known() {
+    fn a_file_is_sent_once_and_then_cached() {
         let first = file("index.html", &headers(None));
         assert_eq!(first.status(), StatusCode::OK);
         assert_eq!(first.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_found() {
+    fn missing_files_are_not_found() {
         for path in ["", "js", "js/other.js", "../Cargo.toml", "js/../index.html"] {
             assert_eq!(file(path, &headers(None)).status(), StatusCode::NOT_FOUND, "{path}");
         }

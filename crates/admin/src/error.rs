@@ -1,4 +1,4 @@
-//! What REST answers when it cannot do what was asked: a status, the name of the error, a sentence.
+//! Error responses of REST: a status, the name of the error, a sentence.
 
 use axum::Json;
 use axum::http::StatusCode;
@@ -8,18 +8,18 @@ use herdsman_proto::ErrorCode;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// An answer that is not the one that was hoped for.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     /// The status of the response.
     pub status: StatusCode,
-    /// One word for programs: Apache's names for what the tree refuses (`NoNode`, `BadVersion`).
+    /// One word for programs: Apache's name for errors of the tree (`NoNode`, `BadVersion`).
     pub error: String,
-    /// One sentence for people.
+    /// One sentence for users.
     pub message: String,
-    /// The znode in question.
+    /// The path of the znode.
     pub path: Option<String>,
-    /// What else there is to say: fields of the answer.
+    /// Further fields of the response.
     pub details: Map<String, Value>,
 }
 
@@ -35,38 +35,38 @@ impl ApiError {
         }
     }
 
-    /// The request makes no sense.
+    /// The request is invalid.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// As much as there may be at once is there.
+    /// A limit on concurrent work is reached.
     pub fn too_many(message: impl Into<String>) -> Self {
         Self::new(StatusCode::TOO_MANY_REQUESTS, "TooMany", message)
     }
 
-    /// The server takes no clients at this moment.
+    /// The server does not serve clients at this moment.
     #[must_use]
     pub fn not_serving() -> Self {
-        let message = "the server serves no clients at present: it has no leader, or it is ending";
+        let message = "the server is not serving clients: it has no leader, or it is stopping";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "NotServing", message)
     }
 
-    /// What the tree refused, at a path.
+    /// An error of the tree for a path.
     #[must_use]
     pub fn refused(code: ErrorCode, path: &str) -> Self {
         let (status, message) = explain(code);
         Self::new(status, &format!("{code:?}"), message).at(path)
     }
 
-    /// Says which znode it is about.
+    /// Adds the path of the znode.
     #[must_use]
     pub fn at(mut self, path: &str) -> Self {
         self.path = Some(path.to_owned());
         self
     }
 
-    /// Adds a field to the answer.
+    /// Adds a field to the response.
     #[must_use]
     pub fn with(mut self, field: &str, value: impl Serialize) -> Self {
         let value = serde_json::to_value(value).unwrap_or_default();
@@ -77,10 +77,12 @@ impl ApiError {
 
 fn explain(code: ErrorCode) -> (StatusCode, &'static str) {
     match code {
-        ErrorCode::NoNode => (StatusCode::NOT_FOUND, "there is no such znode"),
+        ErrorCode::NoNode => (StatusCode::NOT_FOUND, "the znode does not exist"),
         ErrorCode::NoAuth => (StatusCode::FORBIDDEN, "the ACL does not allow this"),
-        ErrorCode::BadVersion => (StatusCode::CONFLICT, "it was changed meanwhile"),
-        ErrorCode::NodeExists => (StatusCode::CONFLICT, "there is such a znode already"),
+        ErrorCode::BadVersion => {
+            (StatusCode::CONFLICT, "the version does not match: it was changed meanwhile")
+        }
+        ErrorCode::NodeExists => (StatusCode::CONFLICT, "the znode already exists"),
         ErrorCode::NotEmpty => (StatusCode::CONFLICT, "the znode has children"),
         ErrorCode::BadArguments => {
             (StatusCode::BAD_REQUEST, "the path or an argument is not valid")
@@ -90,11 +92,11 @@ fn explain(code: ErrorCode) -> (StatusCode, &'static str) {
         ErrorCode::NoChildrenForEphemerals => {
             (StatusCode::CONFLICT, "an ephemeral znode cannot have children")
         }
-        _ => (StatusCode::BAD_GATEWAY, "the server refused it"),
+        _ => (StatusCode::BAD_GATEWAY, "the server rejected the request"),
     }
 }
 
-/// What became of a write that was sent through a session of the client port.
+/// The response for a failed request of a session of the client port.
 impl From<herdsman_client::Error> for ApiError {
     fn from(error: herdsman_client::Error) -> Self {
         let answer = of_outcome(error.outcome(), error.kind());
@@ -110,12 +112,12 @@ fn of_outcome(outcome: Outcome, kind: &ErrorKind) -> ApiError {
         Outcome::Unknown => ApiError::new(
             StatusCode::GATEWAY_TIMEOUT,
             "Unknown",
-            "the answer was lost: it may have been applied; look before you try again",
+            "the reply was lost: the write may have been applied; check before you retry",
         ),
         Outcome::Applied => ApiError::new(
             StatusCode::BAD_GATEWAY,
             "Applied",
-            format!("it was applied, but its result cannot be shown: {kind}"),
+            format!("the write was applied, but its result cannot be shown: {kind}"),
         ),
         Outcome::NotApplied => of_kind(kind),
     }
@@ -137,7 +139,7 @@ fn of_kind(kind: &ErrorKind) -> ApiError {
     ApiError::new(status, &format!("{code:?}"), message)
 }
 
-/// What is not about the znode but about the request or the way to the server.
+/// Errors that are not about the znode but about the request or the connection to the server.
 fn of_other_kind(kind: &ErrorKind) -> ApiError {
     let (status, error) = match kind {
         ErrorKind::InvalidPath(_) | ErrorKind::InvalidArgument(_) => {
@@ -180,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_session_reports_has_its_status() {
+    fn each_error_of_a_session_has_its_status() {
         let rows = [
             (404, "NoNode", ErrorKind::NoNode),
             (409, "NodeExists", ErrorKind::NodeExists),
@@ -209,16 +211,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_applied_is_not_reported_as_refused() {
+    fn an_applied_write_is_not_reported_as_rejected() {
         for kind in [ErrorKind::ConnectionLoss, ErrorKind::TooLarge { bytes: 2, limit: 1 }] {
             let answer = of_outcome(Outcome::Applied, &kind);
             assert_eq!((answer.status.as_u16(), answer.error.as_str()), (502, "Applied"));
-            assert!(answer.message.starts_with("it was applied"), "{}", answer.message);
+            assert!(answer.message.starts_with("the write was applied"), "{}", answer.message);
         }
     }
 
     #[test]
-    fn a_lost_answer_says_that_it_may_have_been_applied() {
+    fn a_lost_reply_says_that_the_write_may_have_been_applied() {
         for kind in [ErrorKind::ConnectionLoss, ErrorKind::DeadlineExceeded] {
             let answer = ApiError::from(Error::unknown(kind));
             assert_eq!((answer.status.as_u16(), answer.error.as_str()), (504, "Unknown"));

@@ -1,24 +1,24 @@
-//! Who may talk to the admin port at all: a check of every request before any room sees it.
+//! Checks every request against attacks by pages of other sites, before any handler gets it.
 //!
-//! In: the head of a request. Out: the room's answer with security headers on it, or a refusal. What a
-//! znode's ACL allows is decided later; here it is only about pages of other sites that make a
-//! browser talk to this port from inside the operator's network.
+//! In: the head of a request. Out: the handler's response with security headers added, or an error. The
+//! ACLs of znodes are checked later; this is only about pages of other sites that make a browser
+//! inside the operator's network send requests to this port.
 //!
-//! - *Another site's page sends a request.* Browsers say so in `Origin` and `Sec-Fetch-Site`, and such
-//!   requests are refused; only a link to the console's page may be followed. Requests that change something must
-//!   also carry what a plain form cannot send: `X-Herdsman: 1`, or a content type of JSON or bytes. There
-//!   is no CORS, so a page that tries to send these is stopped by its browser.
-//! - *Another site's page has a picture or a link that changes something,* because some of Apache's commands change
-//!   something though they are asked with GET ([`check_command`]). To an address without TLS browsers send no
-//!   `Sec-Fetch-Site`, so a browser must prove that its user intended it; tools need not.
-//! - *Another site's name suddenly means this address* (DNS rebinding). So the REST interface and
-//!   everything that changes something want a `Host` that is an address, `localhost` or a name from
-//!   the settings. Other reads (Apache's commands, metrics) want that only of browsers,
-//!   so that monitoring by host name goes on as with Apache, which checks nothing. Health checks want it of none:
-//!   some monitors send what browsers send, and the answer holds nothing that is worth reading.
+//! - *A page of another site sends a request.* Browsers report that in `Origin` and `Sec-Fetch-Site`, and such
+//!   requests are rejected, except for a link to the console's page. Requests that change something must
+//!   also have a header that a plain form cannot send: `X-Herdsman: 1`, or a content type of JSON or bytes. There
+//!   is no CORS, so the browser stops a page that tries to send these.
+//! - *A page of another site has an image or a link that changes something,* because some of Apache's commands change
+//!   something although they use GET ([`check_command`]). Without TLS browsers do not send `Sec-Fetch-Site`, so a
+//!   browser must prove that its user intended the request; tools need not.
+//! - *The name of another site is changed to this address* (DNS rebinding). So the REST interface and
+//!   everything that changes something require a `Host` that is an address, `localhost` or a name from
+//!   the settings. Other reads (Apache's commands, metrics) require that only of browsers, so that
+//!   monitoring by host name works as with Apache, which checks nothing. Health checks never require it:
+//!   some monitors send the same headers as browsers, and the response contains nothing worth reading.
 //! - *Another site shows the console in a frame, or runs a script in it.* The headers forbid both.
 //!
-//! Not here: limits on bodies, which belong to who reads them (see `api::body`).
+//! Not here: limits on bodies, which are checked where they are read (see `api::body`).
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -46,13 +46,13 @@ const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
 const CONTENT_POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'";
 
-/// The page that links of other sites may lead to.
+/// The page that other sites may link to.
 const CONSOLE: &str = "/";
 
-/// Paths below this answer with what credentials open.
+/// Responses below this path depend on credentials.
 const REST: &str = "/api/";
 
-/// Lets a request through to the rooms, or refuses it. To be put around all routes.
+/// Middleware for all routes: passes a request on, or rejects it.
 pub async fn guard(State(state): State<AdminState>, request: Request, next: Next) -> Response {
     let is_rest = request.uri().path().starts_with(REST);
     let mut response = match check(&request, &state.settings.host_names) {
@@ -61,7 +61,7 @@ pub async fn guard(State(state): State<AdminState>, request: Request, next: Next
     };
     put_security_headers(response.headers_mut());
     if is_rest {
-        // What was read with somebody's credentials stays in no cache.
+        // Data that was read with credentials must not be cached.
         response.headers_mut().entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     }
     response
@@ -79,11 +79,11 @@ fn put_security_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// The same for the parts of a request that matter here.
+/// Checks the head of a request.
 fn check(request: &Request, host_names: &[String]) -> Result<(), ApiError> {
     let headers = request.headers();
     let changes = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    // A target with an authority in it overrules the header, as HTTP has it.
+    // By HTTP's rules, an authority in the target takes precedence over the header.
     let authority = request.uri().authority().map(|authority| authority.as_str());
     let host = match authority {
         Some(authority) => Some(authority),
@@ -100,7 +100,7 @@ fn check(request: &Request, host_names: &[String]) -> Result<(), ApiError> {
     if changes { check_intent(headers) } else { Ok(()) }
 }
 
-/// Whether a browser sends this. A page cannot keep its browser from naming a language.
+/// Whether a browser sent this. A page cannot keep its browser from sending `Accept-Language`.
 fn is_browser(headers: &HeaderMap) -> bool {
     let is_mozilla = |agent: &HeaderValue| agent.as_bytes().starts_with(b"Mozilla/");
     headers.contains_key(ACCEPT_LANGUAGE)
@@ -109,7 +109,7 @@ fn is_browser(headers: &HeaderMap) -> bool {
         || headers.get(USER_AGENT).is_some_and(is_mozilla)
 }
 
-/// Without a host it is no browser: they always name it.
+/// Checks the host. A request without one is not from a browser: browsers always send it.
 fn check_host(host: Option<&str>, host_names: &[String]) -> Result<(), ApiError> {
     let Some(host) = host else {
         return Ok(());
@@ -123,7 +123,7 @@ fn check_host(host: Option<&str>, host_names: &[String]) -> Result<(), ApiError>
     }
     Err(forbidden(
         "UnknownHost",
-        "the request names a host that this server does not know itself by; use its address, or \
+        "the request's Host is not a known name of this server; use its address, or \
          add the name to herdsman.admin.hostNames",
     ))
 }
@@ -152,7 +152,7 @@ fn check_origin(headers: &HeaderMap, host: Option<&str>) -> Result<(), ApiError>
     }
 }
 
-/// Links from elsewhere may lead to the console; nothing else may come from another site.
+/// Rejects requests from other sites, except for links to the console.
 fn check_site(headers: &HeaderMap, shows_console: bool) -> Result<(), ApiError> {
     let is_from_elsewhere =
         headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site" || site == "same-site");
@@ -163,22 +163,22 @@ fn check_site(headers: &HeaderMap, shows_console: bool) -> Result<(), ApiError> 
     Ok(())
 }
 
-/// Refuses a command that changes something though it is asked with GET, if a browser asks and gives no evidence that
-/// its user intended it: a request by a page of this server, or the header that only a script of this server can send.
-/// `Sec-Fetch-Site: none` is not evidence: it stands for a typed address, but also for links in other programs. Pages
-/// that a browser loads ahead are refused whatever they are.
+/// Rejects a command that changes something although it uses GET, if a browser sends it without evidence that its
+/// user intended it: a request by a page of this server, or the header that only a script of this server can send.
+/// `Sec-Fetch-Site: none` is not evidence: it stands for a typed address, but also for links in other programs.
+/// Requests to preload a page are always rejected.
 ///
 /// # Errors
-/// Why it is refused.
+/// Returns the reason for the rejection.
 pub(crate) fn check_command(headers: &HeaderMap) -> Result<(), &'static str> {
     if headers.contains_key(SEC_PURPOSE) || headers.contains_key(PURPOSE) {
-        return Err("this command changes something, and the browser only loads it ahead");
+        return Err("this command changes something, and the browser only preloads it");
     }
     let is_own_page = headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "same-origin");
     if !is_browser(headers) || is_own_page || headers.contains_key(INTENT_HEADER) {
         return Ok(());
     }
-    Err("this command changes something, and a page of another site may have caused the request; \
+    Err("this command changes something, and a page of another site may have sent the request; \
          send the header `X-Herdsman: 1`, or use curl")
 }
 
@@ -202,7 +202,7 @@ fn check_intent(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// Whether a content type is this one, whatever its parameters.
+/// Whether a content type is this one, ignoring parameters.
 pub(crate) fn is_media_type(value: &HeaderValue, wanted: &str) -> bool {
     let kind = value.to_str().unwrap_or_default().split(';').next().unwrap_or_default();
     kind.trim().eq_ignore_ascii_case(wanted)
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_judged_by_where_they_come_from() {
+    fn requests_are_checked_for_their_origin() {
         let rows = [
             // Tools.
             (200, "GET /commands/ruok | Host: zk7:8080"),

@@ -1,13 +1,13 @@
-//! `/livez` and `/readyz`: is the process well, and may clients be sent to it?
+//! `/livez` and `/readyz`: whether the process is healthy, and whether clients should use it.
 //!
-//! `/livez` fails when only a restart helps: nobody gets hold of the core within a bound, the thread that
-//! makes txns durable is gone, or the disk has failed for good. A server that waits for a quorum is alive.
-//! `/readyz` fails when clients are better off elsewhere: there is no leader, writes are not taken, the
-//! server is about to end.
+//! `/livez` fails when only a restart helps: the core cannot be locked within a bound, the thread that
+//! makes txns durable has ended, or the disk has failed for good. A server that waits for a quorum is live.
+//! `/readyz` fails when clients should use another server: there is no leader, writes are rejected, the
+//! server is about to stop.
 //!
-//! Out: 200 or 503, and JSON: `status`, and the checks that failed; with `?verbose` all of them. What is
-//! checked is looked up at that moment, by the same locks that requests take, on a thread of its own: the threads
-//! that commands and metrics share may all be waiting for something, and a probe must be answered then, too.
+//! Out: 200 or 503, and JSON: `status`, and the checks that failed; with `?verbose` all of them. The checks
+//! run at the time of the request, with the same locks that requests take, on a separate thread: the threads
+//! that commands and metrics share may all be blocked, and a probe must be answered even then.
 
 use std::io;
 use std::sync::Arc;
@@ -23,22 +23,22 @@ use herdsman_node::{Node, ServesAs, StorageState};
 use herdsman_server::ServerHandle;
 use serde::Serialize;
 
-use crate::look_thread::LookThread;
+use crate::shared_result_thread::SharedResultThread;
 
 const LIVEZ: &str = "/livez";
 const READYZ: &str = "/readyz";
 
-/// How long the core may keep somebody waiting. It works in steps of less than a millisecond.
-const CORE_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a check waits for the core. It works in steps of less than a millisecond.
+const CORE_LOCK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The routes of health checks.
 ///
 /// # Errors
-/// The system gives no thread.
+/// Fails if the thread cannot be started.
 pub(crate) fn routes<S: Clone + Send + Sync + 'static>(
     server: ServerHandle,
 ) -> io::Result<Router<S>> {
-    let checker = Arc::new(LookThread::start("health", move || look(&server))?);
+    let checker = Arc::new(SharedResultThread::start("health", move || run_checks(&server))?);
     Ok(Router::new().route(LIVEZ, get(livez)).route(READYZ, get(readyz)).with_state(checker))
 }
 
@@ -55,27 +55,27 @@ async fn readyz(checker: State<Arc<Checker>>, query: RawQuery) -> Response {
     answer(checker, query, |found| [found.live, found.ready].concat()).await
 }
 
-/// Looks at the server.
-type Checker = LookThread<Found>;
+/// The thread that checks the server.
+type Checker = SharedResultThread<Checks>;
 
-/// What the thread has found.
+/// The results of the checks.
 #[derive(Clone)]
-struct Found {
+struct Checks {
     live: Vec<Check>,
-    /// What matters for readiness besides.
+    /// Additional checks for readiness.
     ready: Vec<Check>,
 }
 
-fn thread_has_ended() -> Found {
+fn thread_has_ended() -> Checks {
     let problem = Some("the thread of the health checks has ended");
-    Found { live: vec![check("admin", problem)], ready: Vec::new() }
+    Checks { live: vec![check("admin", problem)], ready: Vec::new() }
 }
 
-/// One thing that was looked at.
+/// The result of one check.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Check {
     check: &'static str,
-    /// What is wrong; nothing, if all is well.
+    /// What is wrong; `None` if the check passed.
     #[serde(skip_serializing_if = "Option::is_none")]
     problem: Option<&'static str>,
 }
@@ -92,9 +92,9 @@ struct Health {
 async fn answer(
     State(checker): State<Arc<Checker>>,
     RawQuery(query): RawQuery,
-    wanted: fn(Found) -> Vec<Check>,
+    wanted: fn(Checks) -> Vec<Check>,
 ) -> Response {
-    let checks = wanted(checker.look().await.unwrap_or_else(thread_has_ended));
+    let checks = wanted(checker.result().await.unwrap_or_else(thread_has_ended));
     let (failed, passed): (Vec<_>, Vec<_>) =
         checks.into_iter().partition(|check| check.problem.is_some());
     let is_verbose =
@@ -113,55 +113,57 @@ fn check(check: &'static str, problem: Option<&'static str>) -> Check {
     Check { check, problem }
 }
 
-/// What the node says about itself, if it can be asked.
+/// The state of the node.
 #[derive(Clone, Copy)]
-struct Standing {
+struct NodeState {
     serves_as: Option<ServesAs>,
     serves_clients: bool,
     storage: StorageState,
 }
 
-fn standing(server: &ServerHandle) -> Option<Standing> {
-    server.core().try_with_node(CORE_PATIENCE, |node: &Node| Standing {
+fn node_state(server: &ServerHandle) -> Option<NodeState> {
+    server.core().try_with_node(CORE_LOCK_TIMEOUT, |node: &Node| NodeState {
         serves_as: node.serves_as(),
         serves_clients: node.serves_clients(),
         storage: node.storage(),
     })
 }
 
-fn look(server: &ServerHandle) -> Found {
-    let standing = standing(server);
-    let live = live_checks(server, standing.as_ref());
-    Found { live, ready: ready_checks(server, standing.as_ref()) }
+fn run_checks(server: &ServerHandle) -> Checks {
+    let node = node_state(server);
+    let live = live_checks(server, node.as_ref());
+    Checks { live, ready: ready_checks(server, node.as_ref()) }
 }
 
-fn live_checks(server: &ServerHandle, standing: Option<&Standing>) -> Vec<Check> {
-    let stuck = standing.is_none().then_some("nobody can get hold of the core: the server hangs");
-    // When it stops in order, the thread ends before the process.
+fn live_checks(server: &ServerHandle, node: Option<&NodeState>) -> Vec<Check> {
+    let stuck = node.is_none().then_some("the core cannot be locked: the server hangs");
+    // In an orderly stop, the thread ends before the process.
     let is_attended = server.core().is_log_attended() || server.is_stopping();
     let unattended = (!is_attended).then_some("the thread that writes the log has ended");
-    let broken = standing.is_some_and(|standing| standing.storage == StorageState::Failed);
+    let broken = node.is_some_and(|node| node.storage == StorageState::Failed);
     let broken = broken.then_some("the disk has failed: check it, then restart the server");
     vec![check("core", stuck), check("log", unattended), check("storage", broken)]
 }
 
-fn ready_checks(server: &ServerHandle, standing: Option<&Standing>) -> Vec<Check> {
+fn ready_checks(server: &ServerHandle, node: Option<&NodeState>) -> Vec<Check> {
     let stopping = server.is_stopping().then_some("the server is stopping");
     let mut checks = vec![check("running", stopping)];
-    let Some(&Standing { serves_as, serves_clients, storage }) = standing else {
+    let Some(&NodeState { serves_as, serves_clients, storage }) = node else {
         return checks;
     };
     let leaderless = match serves_as {
         None => Some("there is no leader"),
-        Some(ServesAs::ReadOnly) => Some("there is no leader: reads only"),
+        Some(ServesAs::ReadOnly) => Some("there is no leader: read-only"),
         Some(_) => None,
     };
     checks.push(check("leader", leaderless));
     let closed = leaderless.is_none() && !serves_clients;
-    checks
-        .push(check("clients", closed.then_some("this leader takes no clients (leaderServes=no)")));
+    checks.push(check(
+        "clients",
+        closed.then_some("this leader does not accept clients (leaderServes=no)"),
+    ));
     let full = storage == StorageState::Full;
-    checks.push(check("writes", full.then_some("the disk is full: no writes are taken")));
+    checks.push(check("writes", full.then_some("the disk is full: writes are rejected")));
     checks
 }
 
@@ -175,9 +177,9 @@ mod tests {
     use herdsman_testing::TestServer;
     use tower_service::Service;
 
-    /// Commands, metrics and TLS files share these threads.
+    /// Commands, metrics and TLS files use these threads.
     #[test]
-    fn a_probe_does_not_wait_for_a_thread_that_others_block() {
+    fn a_probe_does_not_wait_for_blocked_threads() {
         let server = TestServer::start();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()

@@ -1,15 +1,15 @@
-//! Who asks: the ids that a request proves.
+//! Authentication: the ids that a request proves.
 //!
-//! In: the `Authorization` header, the address of the other end, and the subject of the certificate that
-//! it has shown, if any. Out: an [`Identity`], which any handler can take as an argument. The ids are
+//! In: the `Authorization` header, the address of the peer, and the subject of the certificate that it
+//! presented, if any. Out: an [`Identity`], which any handler can take as an argument. The ids are
 //! those that a connection of the client port would have from the same address after `addauth`: the
 //! address always, the certificate's subject, and what the credentials prove.
 //!
-//! Two forms are read: `Basic base64(user:password)`, which every HTTP tool can send and which means
+//! Two forms are accepted: `Basic base64(user:password)`, which every HTTP tool can send and which means
 //! the scheme `digest` here, and Apache's `<scheme> <auth>` (`AdminServer`: `digest user:password`).
-//! Apache's `x509` scheme, with the certificate as its proof, adds nothing here but is understood.
-//! Nothing is remembered between requests, so there are no cookies that another site could use; a browser
-//! shows its certificate unasked, and what keeps other sites from using that is the `guard`.
+//! Apache's `x509` scheme, with the certificate as its proof, is accepted but adds nothing here.
+//! Nothing is stored between requests, so there are no cookies that another site could use; a browser
+//! presents its certificate on its own, and the `guard` keeps other sites from using that.
 //! Credentials are never logged and never part of an error.
 
 use std::fmt;
@@ -30,35 +30,35 @@ use crate::error::ApiError;
 use crate::settings::Writers;
 use crate::state::AdminState;
 
-/// Who asks.
+/// The identity of a caller.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// What the request proves to be; the address is always among them.
+    /// The proven ids, always including the address.
     pub ids: Arc<[Id]>,
-    /// The request has proven more than its address.
+    /// Whether the request proves more than its address.
     pub logged_in: bool,
-    /// The other end of the connection. IPv4 addresses are written as such.
+    /// The address of the peer. IPv4-mapped addresses are IPv4 here.
     pub peer: SocketAddr,
-    /// The name of who has logged in.
+    /// The name of the user who has logged in.
     pub user: Option<String>,
-    /// Whose certificate the connection has shown.
+    /// The subject of the certificate that the peer presented.
     pub certificate: Option<CertificateSubject>,
     credentials: Option<Credentials>,
 }
 
-/// The subject of the certificate that a connection has shown, as ACLs have it. Every request of the
-/// connection carries it.
+/// The subject of the certificate that the peer presented, in the form of ACLs. Every request of the
+/// connection has it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct CertificateSubject(pub Arc<str>);
 
-/// What a request presents, to be presented again to the client port.
+/// The credentials of a request, to be presented to the client port too.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Credentials {
     pub(crate) scheme: String,
     pub(crate) secret: Bytes,
 }
 
-/// The secret stays out of logs.
+/// Keeps the secret out of logs.
 impl fmt::Debug for Credentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Credentials").field("scheme", &self.scheme).finish_non_exhaustive()
@@ -66,10 +66,10 @@ impl fmt::Debug for Credentials {
 }
 
 impl Identity {
-    /// Reads who asks from a request's headers, and from what its connection has proven.
+    /// Determines the identity from a request's headers and its connection.
     ///
     /// # Errors
-    /// The credentials have a form that no scheme of this server reads.
+    /// Fails if no scheme of this server accepts the form of the credentials.
     pub fn prove(
         schemes: &Schemes,
         headers: &HeaderMap,
@@ -97,7 +97,7 @@ impl Identity {
         })
     }
 
-    /// Whether this one may try to write at all; the ACLs decide about each znode.
+    /// Whether the caller may write at all; the ACLs decide about each znode.
     #[must_use]
     pub fn can_write(&self, writers: Writers) -> bool {
         match writers {
@@ -107,10 +107,10 @@ impl Identity {
         }
     }
 
-    /// Refuses those who may not write at all.
+    /// Fails if the caller may not write at all.
     ///
     /// # Errors
-    /// 401 where logging in would help, 403 where nothing would.
+    /// 401 if logging in would help, otherwise 403.
     pub fn check_writer(&self, writers: Writers) -> Result<(), ApiError> {
         if self.can_write(writers) {
             return Ok(());
@@ -119,7 +119,7 @@ impl Identity {
             Writers::Nobody => ApiError::new(
                 StatusCode::FORBIDDEN,
                 "ReadOnly",
-                "this admin server takes no writes; see herdsman.admin.writers",
+                "this admin server does not accept writes; see herdsman.admin.writers",
             ),
             Writers::LoggedIn | Writers::Anybody => ApiError::new(
                 StatusCode::UNAUTHORIZED,
@@ -143,7 +143,7 @@ impl FromRequestParts<AdminState> for Identity {
     ) -> Result<Self, Self::Rejection> {
         let peer = parts.extensions.get::<ConnectInfo<SocketAddr>>().map(|info| info.0);
         let peer = peer.ok_or_else(|| {
-            let message = "the address of the other end is not known";
+            let message = "the address of the client is not known";
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "NoPeer", message)
         })?;
         let certificate = parts.extensions.get::<CertificateSubject>();
@@ -184,13 +184,13 @@ fn authenticate(
     credentials: &Credentials,
     peer: IpAddr,
 ) -> Result<Vec<Id>, ApiError> {
-    // Everybody has proven their address already.
+    // Every connection proves its address.
     if credentials.scheme == IP {
         return Ok(Vec::new());
     }
     schemes.authenticate(&credentials.scheme, Some(&credentials.secret), peer).map_err(|_| {
         ApiError::bad_request(
-            "this server does not know that scheme; send `Authorization: Basic …` or \
+            "this server does not support that scheme; send `Authorization: Basic …` or \
              `Authorization: digest user:password`",
         )
     })
@@ -225,8 +225,8 @@ mod tests {
         headers.insert(AUTHORIZATION, HeaderValue::from_static("x509 CN=eve"));
         let told = Identity::prove(&schemes, &headers, peer, Some(&ann)).unwrap();
         assert_eq!((told.ids, told.credentials), (silent.ids, None));
-        let nobody = Identity::prove(&schemes, &headers, peer, None).unwrap();
-        assert!(!nobody.logged_in, "a name in a header proves nothing");
+        let anonymous = Identity::prove(&schemes, &headers, peer, None).unwrap();
+        assert!(!anonymous.logged_in, "a name in a header proves nothing");
     }
 
     fn schemes_of(identity: &Identity) -> Vec<&str> {
@@ -235,10 +235,10 @@ mod tests {
 
     #[test]
     fn the_address_is_always_proven() {
-        let nobody = prove(None).unwrap();
-        assert_eq!(*nobody.ids, [Id::new("ip", "192.0.2.1")]);
-        assert!(!nobody.logged_in && nobody.user.is_none());
-        assert_eq!(nobody.peer.to_string(), "192.0.2.1:7");
+        let anonymous = prove(None).unwrap();
+        assert_eq!(*anonymous.ids, [Id::new("ip", "192.0.2.1")]);
+        assert!(!anonymous.logged_in && anonymous.user.is_none());
+        assert_eq!(anonymous.peer.to_string(), "192.0.2.1:7");
         assert!(!prove(Some("ip x")).unwrap().logged_in);
     }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_forms_are_refused_without_repeating_them() {
+    fn wrong_forms_are_rejected_without_repeating_them() {
         for wrong in
             ["digest", "digest secret", "Basic !secret", "Basic c2VjcmV0", "Bearer secret", ""]
         {
@@ -278,13 +278,13 @@ mod tests {
     }
 
     #[test]
-    fn writers_are_told_what_would_help() {
-        let (nobody, alice) = (prove(None).unwrap(), prove(Some("digest alice:x")).unwrap());
+    fn rejected_writers_learn_what_would_help() {
+        let (anonymous, alice) = (prove(None).unwrap(), prove(Some("digest alice:x")).unwrap());
         let status = |identity: &Identity, writers| {
             identity.check_writer(writers).err().map(|error| error.status.as_u16())
         };
-        assert_eq!(status(&nobody, Writers::LoggedIn), Some(401));
-        assert_eq!(status(&nobody, Writers::Anybody), None);
+        assert_eq!(status(&anonymous, Writers::LoggedIn), Some(401));
+        assert_eq!(status(&anonymous, Writers::Anybody), None);
         assert_eq!(status(&alice, Writers::LoggedIn), None);
         assert_eq!(status(&alice, Writers::Nobody), Some(403));
     }

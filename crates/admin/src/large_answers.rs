@@ -1,11 +1,11 @@
-//! Memory of large answers: each counts from when it was made until its last byte was handed to the system.
+//! Limits the memory of large responses: each counts from when it is made until its last byte is passed to the system.
 //!
-//! A thread that makes one counts it ([`counted`]) before it ends and the next may begin, so that none waits uncounted
-//! for the thread that serves all requests; whatever else is large is counted there ([`count`]).
+//! A thread that makes a large response counts it ([`counted`]) before it ends and the next may begin, so that none
+//! waits uncounted for the thread that serves all requests; other large responses are counted there ([`count`]).
 //!
-//! A client that asks for much and reads slowly keeps the whole answer in memory. What all clients, and those of one
-//! network, may keep is limited (`api::limits`); what is over the limit is refused with 429. Only reads are counted:
-//! a refusal says that nothing was done, and a write has been done by the time there is an answer.
+//! A client that requests much and reads slowly keeps the whole response in memory. The total for all clients, and for
+//! each network, is limited (`api::limits`); beyond the limit requests get 429. Only reads are counted: an error says
+//! that nothing was done, but a write has been applied by the time there is a response.
 
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -23,10 +23,10 @@ use hyper::body::{Frame, SizeHint};
 use crate::api::limits::{Limits, Permit};
 use crate::error::ApiError;
 
-/// Answers of more bytes than this are counted, and made on a thread for work that blocks.
+/// Larger responses are counted, and made on a blocking thread.
 pub(crate) const LARGE_BYTES: usize = 64 << 10;
 
-/// Counts the answer to a request, or refuses it. To be put around routes whose answers may be large.
+/// Middleware for routes with large responses: counts the response, or rejects it.
 pub(crate) async fn count(
     State(limits): State<Arc<Limits>>,
     request: Request,
@@ -43,10 +43,10 @@ pub(crate) async fn count(
     }
 }
 
-/// Counts an answer if it is large and does not count yet.
+/// Counts a response if it is large and not counted yet.
 ///
 /// # Errors
-/// Too much waits to be read, by this address or by all.
+/// Fails if too many bytes are still unread, by this address or by all.
 pub(crate) fn counted(
     limits: &Limits,
     address: IpAddr,
@@ -63,17 +63,17 @@ pub(crate) fn counted(
     Ok(response)
 }
 
-/// Marks a response whose body counts.
+/// Marks a response whose body is counted.
 #[derive(Clone, Copy)]
 struct IsCounted;
 
-/// A body that counts.
+/// A counted body.
 struct CountedBody {
     body: Body,
     permit: Arc<Permit>,
 }
 
-/// A piece of it, which still counts while it waits to be written and the body itself is gone.
+/// A piece of the body, which is still counted while it waits to be written after the body was dropped.
 struct CountedPiece {
     piece: Bytes,
     _permit: Arc<Permit>,
@@ -118,7 +118,7 @@ mod tests {
     use futures_util::StreamExt;
     use tower_service::Service;
 
-    /// A slow reader used to keep any number of them in memory.
+    /// A slow reader used to keep any number of responses in memory.
     #[tokio::test]
     async fn large_answers_count_until_they_are_written() {
         let large = || async { vec![b'x'; 4 << 20] };
@@ -136,13 +136,13 @@ mod tests {
         for _ in 0..4 {
             let answer = ask(Method::GET, "/large", 1).await;
             assert_eq!(answer.status(), 200);
-            // The body ends with this; what waits to be written is the piece.
+            // This drops the body; only the piece still waits to be written.
             pieces.push(answer.into_body().into_data_stream().next().await.unwrap().unwrap());
         }
         assert_eq!(ask(Method::GET, "/large", 1).await.status(), 429);
         assert_eq!(ask(Method::GET, "/small", 1).await.status(), 200);
         assert_eq!(ask(Method::GET, "/large", 2).await.status(), 200);
-        assert_eq!(ask(Method::PUT, "/large", 1).await.status(), 200, "it has been done");
+        assert_eq!(ask(Method::PUT, "/large", 1).await.status(), 200, "the write has been applied");
         drop(pieces.pop());
         assert_eq!(ask(Method::GET, "/large", 1).await.status(), 200);
     }

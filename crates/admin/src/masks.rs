@@ -1,17 +1,17 @@
-//! Ids of sessions as they are shown: whole to those who may see everything, masked to all others.
+//! Session ids in responses: whole for callers who may see everything, masked for all others.
 //!
-//! Whoever knows the id of a session knows its password too, unless passwords are made with a key
-//! (`herdsman.sessionKeyFile`), and then still the one half of what it takes. So an id is shown only to a
-//! request that may take a snapshot, which shows them all: one that has logged in with all permissions on the
-//! root. Others see in its place a number that is the same for the same session as long as this process runs, so that
-//! sessions can be told apart and followed, and from which the id cannot be computed.
+//! The id of a session is enough to know its password, unless passwords are made with a key
+//! (`herdsman.sessionKeyFile`), and then it is still one half of what is needed. So an id is shown only to a
+//! request that may take a snapshot, which contains all ids: one that has logged in with all permissions on the
+//! root. Other callers see a number instead that is the same for the same session while this process runs, so that
+//! sessions can be distinguished and followed, and from which the id cannot be computed.
 
 use herdsman_node::SessionKey;
 use herdsman_proto::SessionId;
 
-/// How a masked id begins where ids are text.
+/// The prefix of a masked id in text form.
 pub(crate) const PREFIX: &str = "masked-";
-/// How many hexadecimal digits follow.
+/// The number of hexadecimal digits that follow.
 pub(crate) const MASKED_DIGITS: usize = 13;
 
 /// Computes masked ids, with a random key that exists only in this process.
@@ -27,40 +27,40 @@ impl Default for Masks {
 }
 
 impl Masks {
-    /// Of 52 bits, so that it is exact also where all numbers are floating point.
+    /// A masked id. It has 52 bits, so that it is exact as a floating-point number, too.
     fn masked(&self, session: SessionId) -> u64 {
         let tag = self.0.password(session);
         u64::from_be_bytes([0, 0, tag[0], tag[1], tag[2], tag[3], tag[4], tag[5]]) << 4
             | u64::from(tag[6] >> 4)
     }
 
-    /// As text, which no id can be.
+    /// A masked id as text, in a form that no id has.
     pub fn text(&self, session: SessionId) -> String {
         format!("{PREFIX}{:013x}", self.masked(session))
     }
 
-    /// Whether this is the masked id of a session, of which only the digits behind [`PREFIX`] are given.
+    /// Whether these are the digits (after [`PREFIX`]) of the masked id of a session.
     pub fn is_of(&self, digits: u64, session: SessionId) -> bool {
         self.masked(session) == digits
     }
 
-    /// As a number. It is negative, which ids are only in ensembles with server numbers above 127.
+    /// A masked id as a negative number. Real ids are negative only in ensembles with server ids above 127.
     pub fn number(&self, session: SessionId) -> i64 {
         -1 - self.masked(session).cast_signed()
     }
 }
 
-/// How one request sees ids.
+/// How a request sees ids.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum IdView<'a> {
-    /// As they are.
+    /// Whole.
     Whole,
     /// Masked.
     Masked(&'a Masks),
 }
 
 impl IdView<'_> {
-    /// As text.
+    /// The id as text.
     pub fn text(self, session: SessionId) -> String {
         match self {
             IdView::Whole => session.to_string(),
@@ -68,7 +68,7 @@ impl IdView<'_> {
         }
     }
 
-    /// As a number. A connection without a session has none to hide.
+    /// The id as a number. That of a connection without a session needs no mask.
     pub fn number(self, session: SessionId) -> i64 {
         match self {
             IdView::Masked(masks) if session != SessionId::NONE => masks.number(session),
@@ -82,12 +82,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn masked_ids_tell_sessions_apart_and_nothing_else() {
+    fn masked_ids_distinguish_sessions_and_reveal_nothing_else() {
         let (masks, others) = (Masks::default(), Masks::default());
         let [one, two] = [SessionId(0x0100_0000_0000_0001), SessionId(0x0100_0000_0000_0002)];
         assert_eq!(masks.text(one), masks.text(one));
         assert_ne!(masks.text(one), masks.text(two));
-        assert_ne!(masks.text(one), others.text(one), "the key goes with the process");
+        assert_ne!(masks.text(one), others.text(one), "the key belongs to the process");
         assert!(masks.number(one) < 0 && masks.number(one) >= -(1 << 53));
         assert_eq!(format!("masked-{:013x}", -1 - masks.number(one)), masks.text(one));
         assert_eq!(IdView::Whole.number(one), one.0);

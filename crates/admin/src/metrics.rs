@@ -14,20 +14,20 @@ use bytes::Bytes;
 use herdsman_server::ServerHandle;
 use herdsman_server::operators::metrics::{CONTENT_TYPE as EXPOSITION, collect, prometheus_text};
 
-use crate::look_thread::LookThread;
+use crate::shared_result_thread::SharedResultThread;
 
-/// The route of metrics. Collecting takes locks, so a thread does it, once for all who wait.
+/// The route of metrics. Collecting takes locks, so a thread does it, once for all waiting requests.
 ///
 /// # Errors
-/// The system gives no thread.
+/// Fails if the thread cannot be started.
 pub fn routes<S: Clone + Send + Sync + 'static>(server: ServerHandle) -> io::Result<Router<S>> {
     let look = move || Bytes::from(prometheus_text(&collect(&server)));
-    let thread = Arc::new(LookThread::start("metrics", look)?);
+    let thread = Arc::new(SharedResultThread::start("metrics", look)?);
     Ok(Router::new().route("/metrics", get(metrics)).with_state(thread))
 }
 
-async fn metrics(State(thread): State<Arc<LookThread<Bytes>>>) -> Response {
-    match thread.look().await {
+async fn metrics(State(thread): State<Arc<SharedResultThread<Bytes>>>) -> Response {
+    match thread.result().await {
         Some(text) => ([(CONTENT_TYPE, EXPOSITION)], text).into_response(),
         None => (StatusCode::INTERNAL_SERVER_ERROR, "collecting metrics failed\n").into_response(),
     }

@@ -1,8 +1,8 @@
-//! The ports on which only `/metrics` is served: `metricsProvider.httpPort` and `metricsProvider.httpsPort`.
+//! The ports that serve only `/metrics`: `metricsProvider.httpPort` and `metricsProvider.httpsPort`.
 //!
-//! In: a server and [`MetricsSettings`]. Out: open ports until [`MetricsPorts`] is dropped. They have a thread
-//! of their own and know nothing of the admin server, so they are there when it is switched off or its port is
-//! taken. Each port stands for itself, too: one that cannot be opened is a line in the log. Apache:
+//! In: a server and [`MetricsSettings`]. Out: open ports until [`MetricsPorts`] is dropped. They have a separate
+//! thread and do not depend on the admin server, so they work when it is switched off or its port is in use.
+//! They do not depend on each other either: a port that cannot be opened is only logged. Apache:
 //! `PrometheusMetricsProvider`.
 
 use std::io;
@@ -17,7 +17,7 @@ use herdsman_tls::{TlsError, TlsSettings};
 use tracing::{info, warn};
 
 use crate::admin::connections::Limits;
-use crate::admin::handshake::TlsDoor;
+use crate::admin::handshake::TlsPort;
 use crate::admin::listen;
 use crate::admin::port::Port;
 use crate::admin::serving::Serving;
@@ -25,7 +25,7 @@ use crate::large_answers;
 use crate::metrics;
 use crate::settings::{MetricsSettings, PlainHttp, PortTls, SecureMetrics};
 
-/// Why a port for metrics is not there.
+/// Why a port for metrics cannot be opened.
 #[derive(Debug, thiserror::Error)]
 enum PortError {
     #[error(transparent)]
@@ -46,16 +46,16 @@ impl MetricsPorts {
     /// Reads the keys and certificates that [`start`](MetricsPorts::start) would read.
     ///
     /// # Errors
-    /// They cannot be used.
+    /// Fails if they cannot be used.
     pub fn check(settings: MetricsSettings) -> Result<(), TlsError> {
-        settings.secure.map(|secure| TlsDoor::load(https_only(secure.tls))).transpose()?;
+        settings.secure.map(|secure| TlsPort::load(https_only(secure.tls))).transpose()?;
         Ok(())
     }
 
-    /// Opens the ports that are configured. The log says where they are, and why one is not there.
+    /// Opens the configured ports. Logs their addresses, and why a port could not be opened.
     ///
     /// # Errors
-    /// The system gives no thread.
+    /// Fails if the thread cannot be started.
     pub fn start(server: &ServerHandle, settings: MetricsSettings) -> io::Result<Self> {
         let limits = Limits {
             connections_max: settings.connections_max.max(1),
@@ -82,13 +82,13 @@ impl MetricsPorts {
         Ok(MetricsPorts { address, secure_address, _serving: serving })
     }
 
-    /// Where metrics are by HTTP.
+    /// The address of metrics by HTTP.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Where metrics are by HTTPS.
+    /// The address of metrics by HTTPS.
     #[must_use]
     pub fn secure_address(&self) -> Option<SocketAddr> {
         self.secure_address
@@ -102,31 +102,31 @@ fn open_plain(address: SocketAddr) -> Option<(TcpListener, SocketAddr)> {
             Some((listener, address))
         }
         Err(error) => {
-            not_there(address, &error.into(), "metricsProvider.httpPort");
+            log_failure(address, &error.into(), "metricsProvider.httpPort");
             None
         }
     }
 }
 
-fn open_secure(metrics: SecureMetrics) -> Option<(TcpListener, SocketAddr, TlsDoor)> {
+fn open_secure(metrics: SecureMetrics) -> Option<(TcpListener, SocketAddr, TlsPort)> {
     let SecureMetrics { address, tls } = metrics;
     let open =
-        || -> Result<_, PortError> { Ok((TlsDoor::load(https_only(tls))?, listen(address)?)) };
+        || -> Result<_, PortError> { Ok((TlsPort::load(https_only(tls))?, listen(address)?)) };
     match open() {
         Ok((tls, (listener, address))) => {
             info!("metrics on https://{address}/metrics");
             Some((listener, address, tls))
         }
         Err(error) => {
-            not_there(address, &error, "metricsProvider.httpsPort");
+            log_failure(address, &error, "metricsProvider.httpsPort");
             None
         }
     }
 }
 
-fn not_there(address: SocketAddr, error: &PortError, setting: &str) {
+fn log_failure(address: SocketAddr, error: &PortError, setting: &str) {
     let remedy = match error {
-        PortError::Io(_) => format!("free the port or choose another one in {setting}"),
+        PortError::Io(_) => format!("free the port or set another one in {setting}"),
         _ => "correct the key store and trust store of metricsProvider".to_owned(),
     };
     warn!("cannot serve metrics on {address}: {error}; {remedy}");
@@ -137,7 +137,7 @@ fn https_only(settings: TlsSettings) -> PortTls {
 }
 
 fn routes(server: ServerHandle) -> io::Result<Router> {
-    let elsewhere = || async { (StatusCode::NOT_FOUND, "only /metrics is here\n") };
+    let elsewhere = || async { (StatusCode::NOT_FOUND, "this port serves only /metrics\n") };
     let count = from_fn_with_state(Arc::default(), large_answers::count);
     Ok(metrics::routes(server)?.fallback(elsewhere).layer(count))
 }
@@ -153,7 +153,7 @@ mod tests {
 
     use super::*;
 
-    /// Slow readers used to keep any number of them in memory.
+    /// Slow readers used to keep any number of responses in memory.
     #[tokio::test]
     async fn large_metrics_that_wait_to_be_read_are_limited() {
         let server = TestServer::start();
@@ -167,7 +167,7 @@ mod tests {
         }
         let mut routes = routes(server.handle()).unwrap();
         let mut unread = Vec::new();
-        // Each is of 2 MB.
+        // Each has 2 MB.
         for _ in 0..10 {
             let mut request = Request::get("/metrics").body(Body::empty()).unwrap();
             let peer = SocketAddr::from(([10, 0, 0, 1], 1));

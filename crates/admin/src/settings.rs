@@ -1,7 +1,7 @@
-//! What the admin server is told, and how that follows from a server's configuration.
+//! The settings of the admin server, and how they follow from a server's configuration.
 //!
-//! In: a [`Config`]. Out: addresses that are resolved and limits that are set, or the one line that says
-//! why the port stays closed. Apache: the `zookeeper.admin.*` properties of `JettyAdminServer`. How we
+//! In: a [`Config`]. Out: resolved addresses and limits, or one line that says why the port is not
+//! opened. Apache: the `zookeeper.admin.*` properties of `JettyAdminServer`. How we
 //! differ: without `admin.serverAddress` only this machine can reach the port; Apache opens it to all.
 
 use std::io;
@@ -15,22 +15,22 @@ use herdsman_tls::{ClientAuth, TlsError, TlsSettings};
 
 /// Apache's provider that opens a port for Prometheus.
 const PROMETHEUS_CLASS: &str = "PrometheusMetricsProvider";
-/// Where it does so when nothing else is said.
+/// Its default port.
 const PROMETHEUS_PORT: u16 = 7000;
 
-/// First parts of paths under which the admin server has other things.
+/// First components of paths that the admin server uses for other routes.
 const TAKEN: [&str; 5] = ["api", "console", "livez", "metrics", "readyz"];
 
 /// Settings of the admin server. `Default` is for tests: loopback, a free port.
 #[derive(Clone, Debug)]
 pub struct AdminSettings {
-    /// Where it listens.
+    /// The address on which it listens.
     pub address: SocketAddr,
-    /// Where Apache's commands are, `/commands` by default.
+    /// The path of Apache's commands, `/commands` by default.
     pub command_url: String,
     /// How long a connection may be idle.
     pub idle_timeout: Duration,
-    /// How many connections there may be; the next ones wait to be accepted.
+    /// Most connections. Beyond that, idle ones are closed.
     pub connections_max: usize,
     /// Whether a snapshot can be fetched.
     pub snapshots: bool,
@@ -38,12 +38,12 @@ pub struct AdminSettings {
     pub restores: bool,
     /// The shortest time between two snapshots, or two restores.
     pub rate_limit: Duration,
-    /// TLS, if the port is to have it.
+    /// TLS, if the port has it.
     pub tls: Option<PortTls>,
     /// Who may write through REST and the console.
     pub writers: Writers,
-    /// Names by which browsers may call the server, besides its addresses and `localhost`. A request
-    /// for another name is refused: it could come from a page that rebound its name to this address.
+    /// Host names of the server for browsers, besides its addresses and `localhost`. A request
+    /// for another name is rejected: it could come from a page that rebound its name to this address.
     pub host_names: Vec<String>,
 }
 
@@ -52,36 +52,36 @@ pub struct AdminSettings {
 pub struct PortTls {
     /// Keys, certificates and rules.
     pub settings: TlsSettings,
-    /// What becomes of those who speak plain HTTP.
+    /// What to do with plain HTTP.
     pub plain: PlainHttp,
 }
 
-/// What becomes of plain HTTP on a port with TLS.
+/// What to do with plain HTTP on a port with TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlainHttp {
-    /// It is served, too (`admin.portUnification`).
+    /// Serve it, too (`admin.portUnification`).
     Served,
-    /// It is refused with a hint (`admin.forceHttps`).
+    /// Reject it with a hint (`admin.forceHttps`).
     Refused,
 }
 
-/// Settings of the ports that have nothing but metrics. `Default` is for tests: none.
+/// Settings of the ports that serve only metrics. `Default` is for tests: no ports.
 #[derive(Clone, Debug)]
 pub struct MetricsSettings {
-    /// Where metrics are by HTTP.
+    /// The address for HTTP.
     pub address: Option<SocketAddr>,
-    /// Where metrics are by HTTPS.
+    /// The port for HTTPS.
     pub secure: Option<SecureMetrics>,
     /// How long a connection may be idle.
     pub idle_timeout: Duration,
-    /// How many connections each port may have; the next ones wait to be accepted.
+    /// Most connections of each port. Beyond that, idle ones are closed.
     pub connections_max: usize,
 }
 
-/// Metrics by HTTPS, on a port of their own.
+/// A port for metrics by HTTPS.
 #[derive(Clone, Debug)]
 pub struct SecureMetrics {
-    /// Where.
+    /// Its address.
     pub address: SocketAddr,
     /// Keys, certificates and rules.
     pub tls: TlsSettings,
@@ -90,37 +90,37 @@ pub struct SecureMetrics {
 /// Who may write through REST and the console.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Writers {
-    /// Requests that prove who they are.
+    /// Requests with credentials or a certificate.
     #[default]
     LoggedIn,
-    /// Everybody whom the ACLs let.
+    /// Every caller whom the ACLs allow.
     Anybody,
-    /// Nobody.
+    /// No caller.
     Nobody,
 }
 
-/// Why the admin server cannot be what the configuration asks for.
+/// Why the configuration of the admin server is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
-    /// Certificates are asked for on a port that cannot ask for them.
+    /// Client certificates are required on a port without HTTPS.
     #[error(
         "admin.needClientAuth=true needs HTTPS: set admin.forceHttps=true, or admin.portUnification=true for both, or remove the line"
     )]
     CertificatesWithoutTls,
-    /// The TLS settings make no sense.
+    /// The TLS settings are invalid.
     #[error("{0}")]
     Tls(#[from] TlsError),
-    /// A path that is not plain, or where something else is.
-    #[error("admin.commandURL={0} cannot be used; take a plain path such as /commands")]
+    /// A path that is not plain, or already in use.
+    #[error("admin.commandURL={0} cannot be used; set a plain path such as /commands")]
     CommandUrl(String),
-    /// A name that stands for no address.
+    /// A host name that cannot be resolved.
     #[error("{key}={host} cannot be resolved: {source}")]
     Host {
-        /// Which setting.
+        /// The setting.
         key: &'static str,
         /// Its value.
         host: String,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -143,10 +143,10 @@ impl Default for AdminSettings {
 }
 
 impl AdminSettings {
-    /// What a server's configuration means for its admin server; `None` if it is to have none.
+    /// The settings from a server's configuration; `None` if the admin server is switched off.
     ///
     /// # Errors
-    /// The configuration asks for what the admin server cannot do; then it must not be opened.
+    /// Fails if the configuration is invalid; then the port must not be opened.
     pub fn from_config(config: &Config) -> Result<Option<Self>, SettingsError> {
         let admin = &config.admin;
         if !admin.enabled {
@@ -183,10 +183,10 @@ impl Default for MetricsSettings {
 }
 
 impl MetricsSettings {
-    /// What a server's configuration says about ports for metrics; `None` if there are none.
+    /// The settings from a server's configuration; `None` if there are no ports for metrics.
     ///
     /// # Errors
-    /// A host without an address, or TLS settings that make no sense.
+    /// Fails if a host cannot be resolved, or the TLS settings are invalid.
     pub fn from_config(config: &Config) -> Result<Option<Self>, SettingsError> {
         let (address, secure) = (metrics_address(config)?, secure_metrics(config)?);
         let is_wanted = address.is_some() || secure.is_some();
@@ -194,8 +194,8 @@ impl MetricsSettings {
     }
 }
 
-/// The names that the operator lists, and those by which the configuration itself calls this server:
-/// nobody else decides what these mean.
+/// The names in the operator's list, and those that the configuration has for this server: both are under the
+/// operator's control.
 fn host_names(config: &Config) -> Vec<String> {
     let mut names = config.admin.host_names.clone();
     names.push(config.admin.address.clone());
@@ -207,7 +207,7 @@ fn host_names(config: &Config) -> Vec<String> {
     names
 }
 
-/// The path without a slash at its end. It must not be where something else is.
+/// Checks the path of the commands, and removes a slash at its end. It must not be in use already.
 fn command_url(url: &str) -> Result<String, SettingsError> {
     let url = url.trim_end_matches('/');
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/-_.~".contains(c);
@@ -220,7 +220,7 @@ fn command_url(url: &str) -> Result<String, SettingsError> {
     }
 }
 
-/// As in Apache, the files are those of the ports between servers, and HTTPS only counts before both.
+/// As in Apache, the files are those of the quorum ports, and HTTPS only takes precedence over both protocols.
 fn port_tls(config: &Config) -> Result<Option<PortTls>, SettingsError> {
     let admin = &config.admin;
     let plain = match (admin.https_only, admin.port_unification) {
@@ -238,7 +238,7 @@ fn port_tls(config: &Config) -> Result<Option<PortTls>, SettingsError> {
     Ok(Some(PortTls { settings: http_tls(&config.quorum_tls, client_auth)?, plain }))
 }
 
-/// Those who ask over HTTP come from anywhere: their certificate says who they are, not where.
+/// HTTP clients may have any address: their certificate identifies a user, not a host.
 fn http_tls(tls: &Tls, client_auth: ClientAuth) -> Result<TlsSettings, SettingsError> {
     Ok(TlsSettings { client_auth, verify_client_host: false, ..tls_settings(tls)? })
 }
@@ -259,7 +259,7 @@ fn metrics_address(config: &Config) -> Result<Option<SocketAddr>, SettingsError>
     let metrics = &config.metrics;
     let is_prometheus =
         metrics.provider.as_ref().is_some_and(|class| class.ends_with(PROMETHEUS_CLASS));
-    // Who has set only the one with HTTPS does not want the other.
+    // If only the HTTPS port is set, the HTTP port is not wanted.
     let usual = (is_prometheus && metrics.https_port.is_none()).then_some(PROMETHEUS_PORT);
     let port = metrics.http_port.or(usual);
     port.map(|port| resolve("metricsProvider.httpHost", &metrics.http_host, port)).transpose()
@@ -268,7 +268,7 @@ fn metrics_address(config: &Config) -> Result<Option<SocketAddr>, SettingsError>
 fn resolve(key: &'static str, host: &str, port: u16) -> Result<SocketAddr, SettingsError> {
     let bare = host.trim_matches(['[', ']']);
     let found = (bare, port).to_socket_addrs().and_then(|mut addresses| {
-        addresses.next().ok_or_else(|| io::Error::other("it stands for no address"))
+        addresses.next().ok_or_else(|| io::Error::other("it has no address"))
     });
     found.map_err(|source| SettingsError::Host { key, host: host.to_owned(), source })
 }
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_only_this_machine_gets_in() {
+    fn by_default_only_this_machine_has_access() {
         let settings = settings(|_| {});
         assert_eq!(settings.address.to_string(), "127.0.0.1:8080");
         assert_eq!(settings.command_url, "/commands");
@@ -303,28 +303,28 @@ mod tests {
     }
 
     #[test]
-    fn a_server_may_have_none() {
+    fn the_admin_server_can_be_switched_off() {
         let config = config(|config| config.admin.enabled = false);
         assert!(AdminSettings::from_config(&config).unwrap().is_none());
     }
 
     #[test]
-    fn a_lock_that_cannot_be_turned_keeps_the_door_closed() {
+    fn client_certificates_need_https() {
         let config = config(|config| config.admin.client_certificates = true);
         let error = AdminSettings::from_config(&config).unwrap_err().to_string();
         assert!(error.starts_with("admin.needClientAuth=true needs HTTPS"), "{error}");
     }
 
     #[test]
-    fn https_is_spoken_with_the_files_of_the_quorum() {
+    fn https_uses_the_files_of_the_quorum() {
         let tls = |https_only, port_unification, client_certificates| {
-            let told = settings(|config| {
+            let adjusted = settings(|config| {
                 config.admin.https_only = https_only;
                 config.admin.port_unification = port_unification;
                 config.admin.client_certificates = client_certificates;
                 config.quorum_tls.key_store = Some("/etc/zk/key.pem".into());
             });
-            let tls = told.tls?;
+            let tls = adjusted.tls?;
             let key_store = tls.settings.key_store.expect("it was set");
             assert_eq!(key_store.location, std::path::Path::new("/etc/zk/key.pem"));
             assert!(!tls.settings.verify_client_host);
@@ -338,22 +338,22 @@ mod tests {
 
     #[test]
     fn metrics_may_have_a_port_with_https_alone() {
-        let told = metrics(|config| {
+        let adjusted = metrics(|config| {
             config.metrics.provider = Some(PROMETHEUS_CLASS.to_owned());
             config.metrics.https_port = Some(4443);
             config.metrics.key_store = Some("/etc/zk/metrics.p12".into());
             config.metrics.needs_certificates = false;
         });
-        assert_eq!(told.address, None);
-        let secure = told.secure.unwrap();
+        assert_eq!(adjusted.address, None);
+        let secure = adjusted.secure.unwrap();
         assert_eq!(secure.address.to_string(), "0.0.0.0:4443");
         assert_eq!(secure.tls.client_auth, ClientAuth::Want);
         assert!(secure.tls.key_store.is_some());
     }
 
     #[test]
-    fn a_server_is_known_by_the_names_that_its_configuration_has_for_it() {
-        let told = settings(|config| {
+    fn host_names_come_from_the_configuration() {
+        let adjusted = settings(|config| {
             config.admin.host_names = vec!["console.example.com".to_owned()];
             config.admin.address = "localhost".to_owned();
             let me = Member::parse("zk2.example.com:2888:3888").unwrap();
@@ -362,18 +362,18 @@ mod tests {
             config.quorum.membership.members = members.into_iter().collect();
             config.mode = Mode::Ensemble { my_id: ServerId(2), role: Role::Participant };
         });
-        assert_eq!(told.host_names, ["console.example.com", "localhost", "zk2.example.com"]);
+        assert_eq!(adjusted.host_names, ["console.example.com", "localhost", "zk2.example.com"]);
     }
 
     #[test]
-    fn a_name_without_an_address_is_named() {
+    fn an_unresolvable_host_is_reported() {
         let config = config(|config| config.admin.address = "no such host".to_owned());
         let error = AdminSettings::from_config(&config).unwrap_err().to_string();
         assert!(error.starts_with("admin.serverAddress=no such host"), "{error}");
     }
 
     #[test]
-    fn commands_go_where_nothing_else_is() {
+    fn the_path_of_commands_must_be_free() {
         let url = |url: &str| {
             let config = config(|config| config.admin.command_url = url.to_owned());
             AdminSettings::from_config(&config).map(|settings| settings.unwrap().command_url)
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn prometheus_gets_its_port_by_class_or_by_number() {
+    fn the_prometheus_port_is_set_by_class_or_by_number() {
         assert!(MetricsSettings::from_config(&config(|_| {})).unwrap().is_none());
         let by_class = metrics(|config| {
             let class = "org.apache.zookeeper.metrics.prometheus.PrometheusMetricsProvider";

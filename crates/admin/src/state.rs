@@ -1,4 +1,4 @@
-//! What all handlers share.
+//! The state that all handlers share.
 
 use std::sync::Arc;
 
@@ -6,36 +6,36 @@ use axum::extract::FromRef;
 use herdsman_server::ServerHandle;
 
 use crate::api::limits::Limits;
+use crate::caller_sessions::CallerSessions;
 use crate::commands::access;
 use crate::identity::Identity;
 use crate::masks::{IdView, Masks};
 use crate::settings::AdminSettings;
-use crate::stand_ins::StandIns;
-use crate::views::Memory;
+use crate::views::ViewCaches;
 
-/// The server that is looked at, and what the admin server was told. Cheap to clone.
+/// The server, the settings and the shared state. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct AdminState {
     /// The server.
     pub server: ServerHandle,
-    /// What the admin server was told.
+    /// The settings of the admin server.
     pub settings: Arc<AdminSettings>,
-    /// Sessions by which requests write.
-    pub(crate) stand_ins: Arc<StandIns>,
-    /// What the views remember.
-    pub(crate) views: Arc<Memory>,
-    /// What hides ids of sessions.
+    /// Sessions for writes.
+    pub(crate) caller_sessions: Arc<CallerSessions>,
+    /// Cached data of the views.
+    pub(crate) views: Arc<ViewCaches>,
+    /// Masks for session ids.
     pub(crate) masks: Arc<Masks>,
-    /// What may go on at once.
+    /// Limits on concurrent work.
     pub(crate) limits: Arc<Limits>,
 }
 
 impl AdminState {
-    /// Of one server.
+    /// The state for a server.
     #[must_use]
     pub fn new(server: ServerHandle, settings: AdminSettings) -> Self {
         AdminState {
-            stand_ins: StandIns::new(server.clone()),
+            caller_sessions: CallerSessions::new(server.clone()),
             views: Arc::default(),
             masks: Arc::default(),
             limits: Arc::default(),
@@ -46,7 +46,7 @@ impl AdminState {
 }
 
 impl AdminState {
-    /// How this one sees ids of sessions.
+    /// How this caller sees session ids.
     pub(crate) fn ids_seen_by(&self, identity: &Identity) -> IdView<'_> {
         if identity.logged_in && access::authorize(&self.server, &identity.ids).is_ok() {
             IdView::Whole

@@ -1,9 +1,9 @@
-//! What the server knows, to be looked at: itself, its sessions, its ensemble, the last half hour, and the
-//! recipes that people use it for.
+//! Views of the server's state: itself, its sessions, its ensemble, the last half hour, and the recipes
+//! that clients use.
 //!
-//! In: a running server, and what an asker may read. Out: JSON. Nothing is changed here, except for the
-//! level of the log. Apache has parts of this as text ([`commands`](crate::commands)); recipes and the
-//! past it does not have.
+//! In: a running server, and the caller's read permissions. Out: JSON. Nothing is changed here, except for
+//! the log level. Apache has parts of this as text ([`commands`](crate::commands)), but not recipes and
+//! history.
 
 pub mod ensemble;
 pub mod history;
@@ -20,9 +20,9 @@ use axum::routing::get;
 use crate::state::AdminState;
 
 pub use history::sample;
-pub use memory::Memory;
+pub use memory::ViewCaches;
 
-/// The routes of this room.
+/// The routes of the views.
 pub fn routes() -> Router<AdminState> {
     Router::new()
         .route("/server", get(server::server))

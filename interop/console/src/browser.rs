@@ -1,4 +1,4 @@
-//! A browser as the checks use it: every step waits until it can be done, and fails with a sentence.
+//! A browser for the checks: every step waits until it can be done, and fails with a readable error.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use fantoccini::{Client, Locator};
 use serde_json::{Value, json};
 
 const LOOK_EVERY: Duration = Duration::from_millis(40);
-/// Long enough for a busy machine; a check that runs into it has failed.
+/// Long enough for a busy machine; a check that exceeds it has failed.
 const PATIENCE: Duration = Duration::from_secs(40);
 
 /// The Control key, as WebDriver names it.
@@ -24,7 +24,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// `base` is where the console is.
+    /// `base` is the URL of the console.
     pub fn new(client: Client, base: String, screenshots: PathBuf) -> Self {
         Browser { client, base, screenshots }
     }
@@ -35,12 +35,12 @@ impl Browser {
         Ok(())
     }
 
-    /// Loads the page anew.
+    /// Reloads the page.
     pub async fn reload(&self) -> Result<()> {
         Ok(self.client.refresh().await?)
     }
 
-    /// Runs a script and gives what it returns. `argument` is `arguments[0]` there.
+    /// Runs a script and returns its result. `argument` is `arguments[0]` there.
     pub async fn script(&self, script: &str, argument: impl Into<Value>) -> Result<Value> {
         Ok(self.client.execute(script, vec![argument.into()]).await?)
     }
@@ -50,13 +50,13 @@ impl Browser {
         let script = format!("return Boolean({expression})");
         let until = Instant::now() + PATIENCE;
         loop {
-            // A page that loads just now has nothing to ask; the next look will tell.
+            // A page that is still loading has no result; try again.
             let now = self.client.execute(&script, vec![]).await;
             if matches!(now, Ok(Value::Bool(true))) {
                 return Ok(());
             }
             if Instant::now() > until {
-                bail!("waited for {what} in vain: {expression} ({now:?})");
+                bail!("timed out waiting for {what}: {expression} ({now:?})");
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
@@ -91,7 +91,7 @@ impl Browser {
         self.client.find(Locator::Css(selector)).await.with_context(|| selector.to_owned())
     }
 
-    /// Clicks. The page may draw the element anew in just that moment, so it is looked for again.
+    /// Clicks. The page may redraw the element at that moment, so it is searched again.
     pub async fn click(&self, selector: &str) -> Result<()> {
         let mut last = None;
         for _ in 0..5 {
@@ -103,7 +103,7 @@ impl Browser {
         Err(anyhow::anyhow!("{selector} cannot be clicked: {last:?}"))
     }
 
-    /// Replaces the text of a field. It may be drawn anew meanwhile, as with [`click`](Self::click).
+    /// Replaces the text of a field. It may be redrawn meanwhile, as with [`click`](Self::click).
     pub async fn fill(&self, selector: &str, text: &str) -> Result<()> {
         let mut last = None;
         for _ in 0..5 {
@@ -120,7 +120,7 @@ impl Browser {
     }
 
     /// Presses keys, wherever the focus is; Control is held down until the last of them. The keyboard needs
-    /// no element, so it does not matter if the one that has the focus is drawn anew meanwhile.
+    /// no element, so it does not matter if the focused element is redrawn meanwhile.
     pub async fn press(&self, keys: &str) -> Result<()> {
         let mut actions = KeyActions::new("keyboard".to_owned());
         for key in keys.chars() {
@@ -142,48 +142,48 @@ impl Browser {
         Ok(self.script(script, selector).await?.as_str().unwrap_or_default().to_owned())
     }
 
-    /// What is in the editor.
+    /// The text in the editor.
     pub async fn editor(&self) -> Result<String> {
         self.find(".editor-area").await?;
         let script = "return document.querySelector('.editor-area').value";
         Ok(self.script(script, Value::Null).await?.as_str().unwrap_or_default().to_owned())
     }
 
-    /// Waits until what is in the editor begins so.
+    /// Waits until the text in the editor begins with this.
     pub async fn wait_editor(&self, start: &str) -> Result<()> {
         let begins =
             format!("document.querySelector('.editor-area')?.value.startsWith({})", json!(start));
         self.wait(&format!("“{start}” in the editor"), &begins).await
     }
 
-    /// Waits until some element matches, seen or not.
+    /// Waits until an element matches, visible or not.
     pub async fn wait_for(&self, selector: &str) -> Result<()> {
         let there = format!("document.querySelector({})", json!(selector));
         self.wait(selector, &there).await
     }
 
-    /// Waits until so many elements match.
+    /// Waits until this many elements match.
     pub async fn wait_count(&self, selector: &str, count: usize) -> Result<()> {
         let counted = format!("document.querySelectorAll({}).length === {count}", json!(selector));
         self.wait(&format!("{count} of {selector}"), &counted).await
     }
 
-    /// Clicks if there is such an element.
+    /// Clicks an element if it exists.
     pub async fn click_if_there(&self, selector: &str) -> Result<()> {
         self.script("document.querySelector(arguments[0])?.click()", selector).await?;
         Ok(())
     }
 
-    /// Puts the focus on an element.
+    /// Focuses an element.
     pub async fn focus(&self, selector: &str) -> Result<()> {
         self.wait_for(selector).await?;
         self.script("document.querySelector(arguments[0]).focus()", selector).await?;
         Ok(())
     }
 
-    /// Keeps a picture.
+    /// Takes a screenshot when animations have ended.
     pub async fn picture(&self, name: &str) -> Result<()> {
-        // Colours move over when the theme or a state changes; a picture of the way there says nothing.
+        // Colours are animated when the theme or a state changes; a screenshot in between would be useless.
         let settled = "document.getAnimations().every((a) => a.playState !== 'running' \
                        || a.effect.getComputedTiming().iterations === Infinity)";
         self.wait("animations to end", settled).await?;
@@ -192,14 +192,14 @@ impl Browser {
         Ok(())
     }
 
-    /// Keeps a picture, whatever is going on.
+    /// Takes a screenshot at once.
     pub async fn picture_now(&self, name: &str) -> Result<()> {
         let image = self.client.screenshot().await?;
         std::fs::write(self.screenshots.join(format!("{name}.png")), image)?;
         Ok(())
     }
 
-    /// Closes it.
+    /// Closes the browser.
     pub async fn close(self) -> Result<()> {
         Ok(self.client.close().await?)
     }

@@ -1,4 +1,4 @@
-//! The browser's driver: a program of its own, on a free port, ended with this one.
+//! The browser's driver: a separate process, on a free port, which ends with this one.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::Path;
@@ -15,12 +15,12 @@ use tokio::process::{Child, Command};
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 const LOOKS_MAX: u32 = 300;
 
-/// What kind of screen the browser pretends to have.
+/// The screen that the browser emulates.
 #[derive(Clone, Copy, Debug)]
 pub enum Screen {
-    /// A laptop's.
+    /// A laptop.
     Wide,
-    /// A phone's, 390 pixels wide.
+    /// A phone, 390 pixels wide.
     Phone,
 }
 
@@ -31,7 +31,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts it and waits until it answers.
+    /// Starts it and waits until it responds.
     pub async fn start(program: &Path) -> Result<Self> {
         let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
         let mut command = Command::new(program);
@@ -48,7 +48,7 @@ impl Driver {
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        bail!("{} does not answer", program.display())
+        bail!("{} does not respond", program.display())
     }
 
     /// Opens a browser.
@@ -63,14 +63,14 @@ impl Driver {
         }
         let mut capabilities = Capabilities::new();
         capabilities.insert("goog:chromeOptions".to_owned(), options);
-        // Some checks leave with unsaved text on purpose; the question must not stop the test.
+        // Some checks leave a page with unsaved text on purpose; the browser's question must not stop the test.
         capabilities.insert("unhandledPromptBehavior".to_owned(), json!("accept"));
         let mut builder = ClientBuilder::new(HttpConnector::new());
         builder.capabilities(capabilities);
         builder.connect(&self.address).await.context("opening the browser")
     }
 
-    /// Ends it, and the browsers that are still open with it.
+    /// Stops it, and all browsers that are still open.
     pub async fn stop(mut self) {
         _ = self.child.kill().await;
     }

@@ -1,4 +1,4 @@
-/** Puts the page together. */
+/** Starts the console. */
 
 import { keepTimes } from "./core/format.js";
 import { Router } from "./core/router.js";
@@ -36,8 +36,8 @@ const SHORTCUTS = [
   { keys: "g e", what: "Ensemble", run: goTo("ensemble") },
   { keys: "g v", what: "Server", run: goTo("server") },
   { keys: "l", what: "Log in", run: askLogin },
-  { keys: "d", what: "Light or dark", run: switchTheme },
-  { keys: "?", what: "This list", run: () => showShortcuts(SHORTCUTS) },
+  { keys: "d", what: "Switch between light and dark", run: switchTheme },
+  { keys: "?", what: "Show this list", run: () => showShortcuts(SHORTCUTS) },
 ];
 
 function start() {

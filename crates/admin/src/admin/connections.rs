@@ -1,17 +1,18 @@
-//! The connections of one port: how many there are, whose they are, and which has to go when there are too many.
+//! The connections of one port: counts them, and chooses which one to close when there are too many.
 //!
-//! In: the addresses of new connections, and when a request begins and ends. Out: a place for each, or none.
+//! In: the addresses of new connections, and when a request begins and ends. Out: admission of each, or rejection.
 //! Every connection is accepted at once, so that none waits in the system's queue behind idle ones.
 //!
 //! Limits, and what happens when they are reached:
-//! - [`Limits::connections_max`] in all, and a quarter of that for one network ([`AddressBlock`]). The connection that
+//! - [`Limits::connections_max`] in total, and a quarter of that for one network ([`AddressBlock`]). The one that
 //!   has been idle longest is closed: one of the same network if that has reached its limit, else one of the
-//!   network with the most idle connections. A connection is idle while no request on it is under way;
-//!   one that is still shaking hands, or has sent half a head, is idle, too.
-//! - When none is idle, the new connection gets one of [`RESERVED_PLACES`], on which only health checks are answered.
-//!   A probe that finds no place would take a busy server for a dead one.
+//!   network with the most idle connections. A connection is idle while it has no request in progress; a connection
+//!   in its TLS handshake, or with an incomplete head, is idle, too.
+//! - If none is idle, the new connection gets one of [`RESERVED_SLOTS`] reserved slots, in which only health checks are
+//!   answered. A probe that was rejected would take a busy server for a dead one.
 //!   One network may have [`RESERVED_PER_NETWORK_MAX`] of them.
-//! - When those are taken as well, the one of them that has been idle longest is closed; if none is, the new one.
+//! - If the reserved slots are used up as well, the longest idle connection in them is closed; if none is idle, the
+//!   new one is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -26,20 +27,20 @@ use tokio::time::Instant;
 use crate::address_block::AddressBlock;
 
 /// Connections beyond the limit, for health checks only.
-pub(crate) const RESERVED_PLACES: usize = 32;
-/// Of these, those of one network.
+pub(crate) const RESERVED_SLOTS: usize = 32;
+/// Most of these for one network.
 const RESERVED_PER_NETWORK_MAX: usize = 8;
-/// One network may have this part of all connections.
+/// The share of one network: one in this many connections.
 const NETWORK_SHARE: usize = 4;
 
-/// What connections may take.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub connections_max: usize,
     pub idle_timeout: Duration,
 }
 
-/// What may be asked on a connection.
+/// Which requests are allowed on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
     Regular,
@@ -52,7 +53,7 @@ pub(crate) enum Admission {
 pub(crate) struct Connections {
     connections_max: usize,
     table: Mutex<Table>,
-    /// One has ended.
+    /// Notified when a connection has ended.
     ended: Notify,
 }
 
@@ -67,13 +68,13 @@ struct Entry {
     network: AddressBlock,
     admission: Admission,
     requests: usize,
-    /// An answer waits for the other end to read.
+    /// A response waits for the client to read.
     is_blocked: bool,
     idle_since: Instant,
     close: Arc<Notify>,
 }
 
-/// A connection that counts until this is dropped.
+/// A connection; it is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Connection {
     connections: Arc<Connections>,
@@ -84,7 +85,7 @@ pub(crate) struct Connection {
     has_refused: AtomicBool,
 }
 
-/// A request that is under way until this is dropped.
+/// A request that is in progress until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ActiveRequest {
     connection: Arc<Connection>,
@@ -99,7 +100,7 @@ impl Connections {
         })
     }
 
-    /// A place for a connection from this address; `None` if even the reserved ones are busy.
+    /// Admits a connection from this address; `None` if even the reserved slots are busy.
     pub(crate) fn admit(self: &Arc<Self>, address: IpAddr) -> Option<Arc<Connection>> {
         let network = AddressBlock::of(address);
         let close = Arc::new(Notify::new());
@@ -134,7 +135,7 @@ impl Connections {
 }
 
 impl Table {
-    /// Finds a place for one more connection, closing an idle one where that is needed.
+    /// Makes room for one more connection, by closing an idle one if needed.
     fn make_room(&mut self, network: AddressBlock, connections_max: usize) -> Option<Admission> {
         let network_max = (connections_max / NETWORK_SHARE).max(1);
         let regular = |entry: &&Entry| entry.admission == Admission::Regular;
@@ -159,7 +160,7 @@ impl Table {
         self.make_reserved_room(network).then_some(Admission::Reserved)
     }
 
-    /// One network leaves reserved places to the health checks of others.
+    /// Makes room in the reserved slots. One network leaves some to the health checks of other networks.
     fn make_reserved_room(&mut self, network: AddressBlock) -> bool {
         let reserved = |entry: &&Entry| entry.admission == Admission::Reserved;
         let in_all = self.entries.values().filter(reserved).count();
@@ -170,7 +171,7 @@ impl Table {
                 entry.admission == Admission::Reserved && entry.network == network
             })
         } else {
-            in_all < RESERVED_PLACES
+            in_all < RESERVED_SLOTS
                 || self.close_idle(|entry| entry.admission == Admission::Reserved)
         }
     }
@@ -184,7 +185,7 @@ impl Table {
         counts.into_iter().max_by_key(|(_, count)| *count).map(|(network, _)| network)
     }
 
-    /// Closes the one of these that has been idle longest. False if none is idle.
+    /// Closes the longest idle connection of those that match. Returns false if none is idle.
     fn close_idle(&mut self, may_go: impl Fn(&Entry) -> bool) -> bool {
         let idle = self.entries.iter().filter(|(_, entry)| entry.is_idle() && may_go(entry));
         let Some((&id, _)) = idle.min_by_key(|(_, entry)| entry.idle_since) else {
@@ -213,23 +214,23 @@ impl Connection {
         self.admission
     }
 
-    /// Waits until this connection has to make room for another one.
+    /// Waits until this connection must be closed to make room for another one.
     pub(crate) async fn must_close(&self) {
         self.close.notified().await;
     }
 
-    /// Whether a request has come so far.
+    /// Whether a request has arrived.
     pub(crate) fn has_asked(&self) -> bool {
         self.has_asked.load(Ordering::Relaxed)
     }
 
-    /// Whether a request came after the connection had to make room.
+    /// Whether a request arrived after the connection was chosen to be closed.
     pub(crate) fn has_refused(&self) -> bool {
         self.has_refused.load(Ordering::Relaxed)
     }
 
-    /// A request has come. `None` if the connection had to make room before: nothing must be done for it then, because
-    /// the connection may be closed at any time.
+    /// Records that a request has arrived. `None` if the connection was already chosen to be closed: the request must
+    /// not be processed then, because the connection may be closed at any time.
     pub(crate) fn begin_request(self: &Arc<Self>) -> Option<ActiveRequest> {
         self.has_asked.store(true, Ordering::Relaxed);
         let is_open = self.update(|entry| entry.requests += 1);
@@ -237,12 +238,12 @@ impl Connection {
         is_open.then(|| ActiveRequest { connection: Arc::clone(self) })
     }
 
-    /// The other end does not take what it has asked for, or takes it again.
+    /// Records whether the client has stopped reading the response.
     pub(crate) fn set_blocked(&self, is_blocked: bool) {
         self.update(|entry| entry.is_blocked = is_blocked);
     }
 
-    /// False if the connection has made room for another one.
+    /// Changes the entry. Returns false if the connection was closed to make room.
     fn update(&self, change: impl FnOnce(&mut Entry)) -> bool {
         let mut table = self.connections.table.lock();
         let Some(entry) = table.entries.get_mut(&self.id) else { return false };
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn the_network_with_most_idle_connections_makes_room_when_all_places_are_taken() {
+    fn the_network_with_most_idle_connections_makes_room_when_all_slots_are_taken() {
         let connections = Connections::new(8);
         let admit = |network| connections.admit(address(network)).unwrap();
         let oldest = admit(1);
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn busy_connections_leave_places_for_health_checks() {
+    fn busy_connections_leave_slots_for_health_checks() {
         let connections = Connections::new(4);
         let first = connections.admit(address(1)).unwrap();
         let under_way = first.begin_request().unwrap();
@@ -315,7 +316,7 @@ mod tests {
             (0..RESERVED_PER_NETWORK_MAX).map(|_| connections.admit(address(1)).unwrap()).collect();
         assert!(reserved.iter().all(|connection| connection.admission() == Admission::Reserved));
         assert_eq!(connections.admit(address(2)).unwrap().admission(), Admission::Regular);
-        // The next one takes the place of the first that sends nothing, and none of a busy one.
+        // The next one replaces the first one that sends nothing, never a busy one.
         let busy: Vec<_> = reserved[1..].iter().map(|one| one.begin_request().unwrap()).collect();
         let next = connections.admit(address(1)).unwrap();
         assert!(is_closed(&reserved[0]));
@@ -326,9 +327,9 @@ mod tests {
         assert!(is_closed(&first), "it is idle now");
     }
 
-    /// Health checks of one network used to take all reserved places.
+    /// Health checks of one network used to take all reserved slots.
     #[test]
-    fn one_network_leaves_reserved_places_to_others() {
+    fn one_network_leaves_reserved_slots_to_others() {
         let connections = Connections::new(1);
         let first = connections.admit(address(0)).unwrap();
         let mut busy = vec![first.begin_request().unwrap()];
@@ -340,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn no_request_begins_on_a_connection_that_has_made_room() {
+    fn no_request_begins_on_a_connection_chosen_to_close() {
         let connections = Connections::new(1);
         let first = connections.admit(address(1)).unwrap();
         let _second = connections.admit(address(1)).unwrap();
@@ -348,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_not_read_yet_is_under_way() {
+    fn a_request_with_an_unread_response_is_in_progress() {
         let connections = Connections::new(1);
         let first = connections.admit(address(1)).unwrap();
         drop(first.begin_request());

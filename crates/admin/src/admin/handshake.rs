@@ -1,12 +1,12 @@
-//! What a connection speaks, and the TLS handshake: between accepting it and serving HTTP on it.
+//! Protocol detection and the TLS handshake: between accepting a connection and serving HTTP on it.
 //!
-//! In: an accepted socket. Out: [`Opened`], or why not. A port for both tells them apart by the first
-//! bytes, and so does a port for HTTPS only, to give those who speak plain HTTP an answer that they
-//! understand. Apache: `UnifiedConnectionFactory`.
+//! In: an accepted socket. Out: [`Opened`], or an error. A port for both protocols distinguishes them by the
+//! first bytes, and so does an HTTPS-only port, to give plain HTTP clients a response that they understand.
+//! Apache: `UnifiedConnectionFactory`.
 //!
-//! Limits: all of it within [`OPEN_TIME_MAX`]; until then the connection counts as idle (see
-//! [`super::connections`]), so handshakes that stall keep no other client out. Changed files are read before a
-//! handshake; if they cannot be used, or not be read within [`RELOAD_TIME_MAX`], the old ones stay.
+//! Limits: everything within [`OPEN_TIME_MAX`]; until then the connection counts as idle (see
+//! [`super::connections`]), so stalled handshakes do not block other clients. Changed files are read before a
+//! handshake; if they are invalid, or cannot be read within [`RELOAD_TIME_MAX`], the old ones stay in use.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
@@ -23,27 +23,27 @@ use tracing::{info, warn};
 
 use super::rate_limited_warning::RateLimitedWarning;
 use crate::identity::CertificateSubject;
-use crate::look_thread::LookThread;
 use crate::settings::{PlainHttp, PortTls};
+use crate::shared_result_thread::SharedResultThread;
 
-/// How long a connection may take to say what it speaks and to shake hands.
+/// How long a connection may take for its first bytes and the handshake.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long a handshake waits for changed files.
 const RELOAD_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// The TLS of one port.
-pub(crate) struct TlsDoor {
+pub(crate) struct TlsPort {
     context: Arc<TlsContext>,
-    /// Reads files that have changed; starts with the first handshake. Without a thread the files stay as they are.
-    files: OnceLock<Option<LookThread<()>>>,
+    /// Reads changed files; started by the first handshake. Without a thread the old files stay in use.
+    files: OnceLock<Option<SharedResultThread<()>>>,
     plain: PlainHttp,
     refused: RateLimitedWarning,
 }
 
-/// A connection on which HTTP can begin.
+/// A connection that is ready for HTTP.
 pub(crate) enum Opened {
     Plain(TcpStream),
-    /// It speaks plain HTTP, and this port does not.
+    /// The client uses plain HTTP, and this port does not allow it.
     PlainRefused(TcpStream),
     Tls(Box<TlsStream<TcpStream>>, Option<CertificateSubject>),
 }
@@ -51,9 +51,9 @@ pub(crate) enum Opened {
 /// Why a connection was closed before HTTP began.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OpenError {
-    #[error("nothing within {} s", OPEN_TIME_MAX.as_secs())]
+    #[error("timed out: no complete handshake within {} s", OPEN_TIME_MAX.as_secs())]
     Late,
-    #[error("it was closed before it said anything")]
+    #[error("the client closed it before sending anything")]
     Silent,
     #[error("{0}")]
     Handshake(String),
@@ -61,7 +61,7 @@ pub(crate) enum OpenError {
     Tls(#[from] TlsError),
 }
 
-impl TlsDoor {
+impl TlsPort {
     /// Reads the files.
     pub(crate) fn load(tls: PortTls) -> Result<Self, TlsError> {
         let context = Arc::new(TlsContext::load(tls.settings, Side::Server)?);
@@ -69,10 +69,10 @@ impl TlsDoor {
             warn!("TLS of the admin server: {warning}");
         }
         let refused = RateLimitedWarning::default();
-        Ok(TlsDoor { context, files: OnceLock::new(), plain: tls.plain, refused })
+        Ok(TlsPort { context, files: OnceLock::new(), plain: tls.plain, refused })
     }
 
-    /// Finds out what a connection speaks, and shakes hands.
+    /// Detects the protocol, and does the TLS handshake.
     pub(crate) async fn open(
         &self,
         stream: TcpStream,
@@ -89,7 +89,7 @@ impl TlsDoor {
         if count == 0 {
             return Err(OpenError::Silent);
         }
-        // No word of HTTP begins as a TLS record does, so its first byte will do.
+        // No HTTP request begins like a TLS record, so the first byte is enough.
         if looks_like_tls(&first[..count]) == Some(false) {
             return Ok(match self.plain {
                 PlainHttp::Served => Opened::Plain(stream),
@@ -111,19 +111,19 @@ impl TlsDoor {
     async fn reload(&self) {
         let thread = self.files.get_or_init(|| {
             let context = Arc::clone(&self.context);
-            LookThread::start("tls-files", move || reload(&context))
+            SharedResultThread::start("tls-files", move || reload(&context))
                 .inspect_err(|error| {
-                    warn!("TLS files of the admin server are not read again: {error}");
+                    warn!("changes of the admin server's TLS files will not be read: {error}");
                 })
                 .ok()
         });
         if let Some(thread) = thread {
-            _ = timeout(RELOAD_TIME_MAX, thread.look()).await;
+            _ = timeout(RELOAD_TIME_MAX, thread.result()).await;
         }
     }
 
-    /// One line about a connection that was closed.
-    pub(crate) fn complain(&self, peer: SocketAddr, error: &OpenError) {
+    /// Logs why a connection was closed.
+    pub(crate) fn log_failure(&self, peer: SocketAddr, error: &OpenError) {
         let line = format_args!("connection from {peer} closed by the admin server: {error}");
         self.refused.warn(line);
     }
@@ -132,16 +132,16 @@ impl TlsDoor {
 fn reload(context: &TlsContext) {
     match context.reload_if_changed() {
         Ok(Reload::Reloaded) => {
-            info!("TLS files of the admin server have changed and were read again");
+            info!("TLS files of the admin server have changed and were reloaded");
         }
         Err(error) => warn!(
-            "TLS files of the admin server have changed and cannot be used, the old ones stay: {error}"
+            "TLS files of the admin server have changed but cannot be used; the old ones stay in use: {error}"
         ),
         Ok(Reload::Unchanged) => {}
     }
 }
 
-/// The certificate was found good, or there would be no stream.
+/// The subject of the client's certificate, which was verified in the handshake.
 fn subject_of(stream: &TlsStream<TcpStream>) -> Option<CertificateSubject> {
     let certificate = stream.get_ref().1.peer_certificates()?.first()?;
     subject_name(certificate).ok().map(|subject| CertificateSubject(subject.into()))

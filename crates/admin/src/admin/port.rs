@@ -1,14 +1,14 @@
-//! One HTTP port, with TLS or without: connections come in, are served, and end.
+//! One HTTP port, with or without TLS: accepts, serves and closes connections.
 //!
 //! Limits, and what happens when they are reached:
-//! - connections, in all and of one network: see [`super::connections`];
-//! - the head of a request must fit into a buffer; else it is refused;
-//! - the head of the first request must be there within [`FIRST_HEAD_TIME_MAX`], and that of a later one within the
-//!   idle timeout, which is also how long a connection may do nothing between two requests; else it is closed;
-//! - a client that is slow to take what it has asked for is closed: see [`super::write_timeout_stream`].
+//! - connections, in total and for one network: see [`super::connections`];
+//! - the head of a request must fit into a buffer; else it is rejected;
+//! - the head of the first request must arrive within [`FIRST_HEAD_TIME_MAX`], and that of a later one within the
+//!   idle timeout, which also limits the pause between two requests; else the connection is closed;
+//! - a connection whose client reads too slowly is closed: see [`super::write_timeout_stream`].
 //!
-//! Bodies are limited by whoever reads them. When the server ends, requests under way get a moment to
-//! finish; streams of events would go on for ever and are cut off.
+//! Bodies are limited where they are read. When the server stops, requests in progress get a moment to
+//! finish; event streams, which never end, are cut off.
 
 use std::convert::Infallible;
 use std::io;
@@ -38,35 +38,35 @@ use tower_service::Service;
 use tracing::{debug, warn};
 
 use super::connections::{ActiveRequest, Admission, Connection, Connections, Limits};
-use super::handshake::{Opened, TlsDoor};
+use super::handshake::{Opened, TlsPort};
 use super::rate_limited_warning::RateLimitedWarning;
 use super::write_timeout_stream::WriteTimeoutStream;
 use crate::error::ApiError;
 use crate::health;
 use crate::identity::CertificateSubject;
 
-/// The longest head of a request, and what is read of a body at once.
+/// The longest head of a request, and most bytes of a body that are read at once.
 const HEAD_BYTES_MAX: usize = 32 << 10;
-/// What requests under way get when the server ends.
+/// The time for requests in progress when the server stops.
 const END_GRACE: Duration = Duration::from_secs(2);
-/// What a request gets that came on a connection which has just had to make room: a refusal, or a health check.
+/// The time to answer a request that arrived on a connection which was just chosen to be closed.
 const CLOSE_GRACE: Duration = Duration::from_secs(5);
-/// How long a new connection may take until its first request has come.
+/// How long a new connection may take to send its first request.
 const FIRST_HEAD_TIME_MAX: Duration = Duration::from_secs(10);
-/// A pause when no connection can be accepted, for want of file descriptors most likely.
+/// A pause if no connection can be accepted, most likely for lack of file descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-/// Browsers that were here once by HTTPS come by HTTPS for a day. Apache's words.
+/// Browsers that have used HTTPS here must use it for a day. The same value as Apache's.
 const HTTPS_FROM_NOW_ON: HeaderValue = HeaderValue::from_static("max-age=86400; includeSubDomains");
 
 /// A port to be served.
 pub(crate) struct Port {
-    /// What the log calls it.
+    /// Its name in the log.
     pub name: &'static str,
     pub listener: TcpListener,
     pub routes: Router,
     pub limits: Limits,
-    /// Without it, it is plain HTTP.
-    pub tls: Option<TlsDoor>,
+    /// TLS; without it the port uses plain HTTP.
+    pub tls: Option<TlsPort>,
 }
 
 /// Serves a port until it is stopped.
@@ -92,15 +92,16 @@ pub(crate) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Res
             if connection.as_ref().is_none_or(|one| one.admission() == Admission::Reserved) {
                 let max = limits.connections_max;
                 crowded.warn(format_args!(
-                    "connection from {peer} to the {name} port: all connections are in use that it \
+                    "connection from {peer} to the {name} port: the limit of busy connections is reached, in \
                      may have, {max} in all and a quarter of them for each address; only health \
                      checks are answered on this one"
                 ));
             }
             let Some(connection) = connection else { continue };
             let (routes, stopped) = (routes.clone(), stopped.clone());
-            let host = Host { routes, idle_timeout: limits.idle_timeout, connection, stopped };
-            tokio::spawn(host.welcome(stream, peer, tls.clone()));
+            let host =
+                ConnectionServer { routes, idle_timeout: limits.idle_timeout, connection, stopped };
+            tokio::spawn(host.serve_any(stream, peer, tls.clone()));
         }
     };
     tokio::select! {
@@ -112,17 +113,17 @@ pub(crate) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Res
     Ok(())
 }
 
-/// What one connection needs.
-struct Host {
+/// Serves one connection.
+struct ConnectionServer {
     routes: Router,
     idle_timeout: Duration,
     connection: Arc<Connection>,
     stopped: watch::Receiver<bool>,
 }
 
-impl Host {
+impl ConnectionServer {
     /// Serves a connection to its end.
-    async fn welcome(self, stream: TcpStream, peer: SocketAddr, tls: Option<Arc<TlsDoor>>) {
+    async fn serve_any(self, stream: TcpStream, peer: SocketAddr, tls: Option<Arc<TlsPort>>) {
         _ = stream.set_nodelay(true);
         let Some(tls) = tls else { return self.serve_plain(stream, peer).await };
         let mut stopped = self.stopped.clone();
@@ -140,7 +141,7 @@ impl Host {
                 self.serve(stream, peer, refuse).await;
             }
             Ok(Opened::Tls(stream, subject)) => self.serve_tls(*stream, peer, subject).await,
-            Err(error) => tls.complain(peer, &error),
+            Err(error) => tls.log_failure(peer, &error),
         }
     }
 
@@ -181,29 +182,29 @@ impl Host {
         peer: SocketAddr,
         service: impl Answer,
     ) {
-        let Host { idle_timeout, connection: counted, mut stopped, .. } = self;
+        let ConnectionServer { idle_timeout, connection: counted, mut stopped, .. } = self;
         let stream = WriteTimeoutStream::new(stream, idle_timeout, Arc::clone(&counted));
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).max_buf_size(HEAD_BYTES_MAX);
         builder.keep_alive(counted.admission() == Admission::Regular);
-        // Without a time it would be hyper's own.
+        // Without a timeout hyper would use its own.
         builder.header_read_timeout((!idle_timeout.is_zero()).then_some(idle_timeout));
         let service = counting(service, Arc::clone(&counted));
         let connection = builder.serve_connection(TokioIo::new(stream), service);
         let mut connection = pin!(connection);
         let ended = async move { drop(stopped.wait_for(|stop| *stop).await) };
-        // The connection first: a request that came too late for it is refused before it is closed.
+        // The connection first: a request that arrived too late is rejected before the connection is closed.
         let served = tokio::select! {
             biased;
             served = connection.as_mut() => served,
             () = counted.must_close() => {
-                debug!(%peer, "an idle connection of the admin server was closed to make room");
-                // No request is under way, but one may just have come too late.
+                debug!(%peer, "closed an idle connection of the admin server to make room");
+                // No request is in progress, but one may just have arrived too late.
                 let grace = if counted.has_refused() { CLOSE_GRACE } else { Duration::ZERO };
                 timeout(grace, connection).await.unwrap_or(Ok(()))
             }
             () = first_head_is_late(&counted) => {
-                debug!(%peer, "a connection of the admin server sent no request in time");
+                debug!(%peer, "closed a connection of the admin server: no request in time");
                 Ok(())
             }
             () = ended => {
@@ -212,12 +213,12 @@ impl Host {
             }
         };
         if let Err(error) = served {
-            debug!(%peer, "a connection of the admin server broke: {error}");
+            debug!(%peer, "a connection of the admin server failed: {error}");
         }
     }
 }
 
-/// Waits until a connection without a request has had its time.
+/// Waits until the time for a connection's first request is over.
 async fn first_head_is_late(connection: &Connection) {
     tokio::time::sleep(FIRST_HEAD_TIME_MAX).await;
     if connection.has_asked() {
@@ -246,35 +247,35 @@ impl<S> Answer for S where
 {
 }
 
-/// Counts requests as under way until their answers are written, and refuses those that have no place. Health checks
-/// are answered anyway: a refusal would say that the server is not well. They change nothing, so it does no harm if the
-/// connection is closed before the answer is there.
+/// Counts requests as in progress until their responses are written, and rejects those that are not admitted. Health
+/// checks are answered anyway: a rejection would say that the server is unhealthy. They change nothing, so it does no
+/// harm if the connection is closed before the response is written.
 fn counting(service: impl Answer, connection: Arc<Connection>) -> impl Answer {
     service_fn(move |request: hyper::Request<Incoming>| {
         let is_check = health::is_check(request.uri().path());
         let is_regular = connection.admission() == Admission::Regular;
-        let under_way = connection.begin_request();
-        let is_answered = is_check || (is_regular && under_way.is_some());
+        let request_guard = connection.begin_request();
+        let is_answered = is_check || (is_regular && request_guard.is_some());
         let answering = is_answered.then(|| service.call(request));
         async move {
-            let response = match (answering, &under_way) {
+            let response = match (answering, &request_guard) {
                 (Some(answering), Some(_)) => answering.await?,
                 (Some(answering), None) => closing(answering.await?),
                 (None, Some(_)) => too_many_connections(),
                 (None, None) => closed_for_another(),
             };
-            Ok(response.map(|body| Body::new(BodyUnderWay { body, _under_way: under_way })))
+            Ok(response.map(|body| Body::new(CountedBody { body, _request: request_guard })))
         }
     })
 }
 
-/// The body of an answer, which is under way until this is dropped.
-struct BodyUnderWay {
+/// The body of a response, whose request is in progress until this is dropped.
+struct CountedBody {
     body: Body,
-    _under_way: Option<ActiveRequest>,
+    _request: Option<ActiveRequest>,
 }
 
-impl HttpBody for BodyUnderWay {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -298,7 +299,7 @@ fn too_many_connections() -> Response {
     let error = ApiError::new(
         StatusCode::SERVICE_UNAVAILABLE,
         "TooManyConnections",
-        "this port has as many connections as it may have, in all or from this address, and all are \
+        "this port has reached its limit of connections, in total or for this address, and all are \
          in use; only health checks are answered on this connection; try again later",
     );
     ([(RETRY_AFTER, "1")], error).into_response()
@@ -320,13 +321,13 @@ fn closing(mut response: Response) -> Response {
     response
 }
 
-/// Not a redirect: whatever the request held has gone through the network in the clear, and its sender
+/// An error instead of a redirect: the request has already crossed the network unencrypted, and its sender
 /// should notice.
 fn https_only() -> ApiError {
     ApiError::new(
         StatusCode::FORBIDDEN,
         "HttpsOnly",
-        "this port takes HTTPS only: use https:// in the address",
+        "this port accepts only HTTPS: use https:// in the address",
     )
 }
 
@@ -337,9 +338,9 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
     use tokio::time::Instant;
 
-    fn host(stopped: &watch::Sender<bool>) -> Host {
+    fn host(stopped: &watch::Sender<bool>) -> ConnectionServer {
         let peer = SocketAddr::from(([10, 0, 0, 1], 1));
-        Host {
+        ConnectionServer {
             routes: Router::new(),
             idle_timeout: Duration::ZERO,
             connection: Connections::new(1).admit(peer.ip()).unwrap(),
@@ -347,29 +348,29 @@ mod tests {
         }
     }
 
-    /// What a connection hears that sends this and then waits, and for how long it was open.
+    /// The response to a connection that sends this and then waits, and how long the connection was open.
     async fn served(sent: &'static [u8]) -> (Vec<u8>, Duration) {
         let (stop, (mut near, far)) = (watch::Sender::new(false), duplex(1000));
         let ok = service_fn(|_: hyper::Request<Incoming>| async { Ok("ok".into_response()) });
         let start = Instant::now();
         let hears = async {
             near.write_all(sent).await.unwrap();
-            let mut heard = Vec::new();
-            let end = near.read_to_end(&mut heard);
-            // Nothing ends one that has asked once.
+            let mut response = Vec::new();
+            let end = near.read_to_end(&mut response);
+            // A connection with one request is not closed by the server.
             _ = timeout(FIRST_HEAD_TIME_MAX * 100, end).await;
-            (heard, start.elapsed())
+            (response, start.elapsed())
         };
         let peer = SocketAddr::from(([10, 0, 0, 1], 1));
         tokio::select! {
-            heard = hears => heard,
+            response = hears => response,
             () = async { host(&stop).serve(far, peer, ok).await; std::future::pending().await } => unreachable!(),
         }
     }
 
-    /// The handler used to run, and to be dropped half-way when the connection was closed.
+    /// The handler used to run, and was dropped half-way when the connection was closed.
     #[tokio::test]
-    async fn a_request_on_a_connection_that_makes_room_is_not_begun() {
+    async fn a_request_on_a_connection_that_is_being_closed_is_not_started() {
         let peer = SocketAddr::from(([10, 0, 0, 1], 1));
         for _ in 0..50 {
             let (stop, (mut near, far)) = (watch::Sender::new(false), duplex(1000));
@@ -388,21 +389,23 @@ mod tests {
             let _next = connections.admit(peer.ip()).unwrap();
             near.write_all(b"Host: x\r\n\r\n").await.unwrap();
             serving.await.unwrap();
-            let mut heard = String::new();
-            near.read_to_string(&mut heard).await.unwrap();
+            let mut response = String::new();
+            near.read_to_string(&mut response).await.unwrap();
             assert_eq!(calls.load(Ordering::Relaxed), 0);
-            assert!(heard.starts_with("HTTP/1.1 503 "), "{heard}");
-            assert!(heard.contains("connection: close") && heard.contains("nothing was done"));
+            assert!(response.starts_with("HTTP/1.1 503 "), "{response}");
+            assert!(
+                response.contains("connection: close") && response.contains("nothing was done")
+            );
         }
     }
 
-    /// The answer used to be 503, which says that the server is not well.
+    /// The response used to be 503, which says that the server is unhealthy.
     #[tokio::test]
-    async fn a_health_check_on_a_connection_that_makes_room_is_answered() {
+    async fn a_health_check_on_a_connection_that_is_being_closed_is_answered() {
         let peer = SocketAddr::from(([10, 0, 0, 1], 1));
         let (stop, (mut near, far)) = (watch::Sender::new(false), duplex(1000));
         let service = service_fn(|_: hyper::Request<Incoming>| async {
-            // It is not there at once.
+            // The response takes some time.
             tokio::task::yield_now().await;
             Ok("well".into_response())
         });
@@ -414,18 +417,18 @@ mod tests {
         let _next = connections.admit(peer.ip()).unwrap();
         near.write_all(b"Host: x\r\n\r\n").await.unwrap();
         serving.await.unwrap();
-        let mut heard = String::new();
-        near.read_to_string(&mut heard).await.unwrap();
-        assert!(heard.starts_with("HTTP/1.1 200 ") && heard.ends_with("well"), "{heard}");
-        assert!(heard.contains("connection: close"), "{heard}");
+        let mut response = String::new();
+        near.read_to_string(&mut response).await.unwrap();
+        assert!(response.starts_with("HTTP/1.1 200 ") && response.ends_with("well"), "{response}");
+        assert!(response.contains("connection: close"), "{response}");
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_first_request_must_come_in_time() {
         assert_eq!(served(b"").await, (Vec::new(), FIRST_HEAD_TIME_MAX));
-        let (heard, open) = served(b"GET / HTTP/1.1\r\nHost: ").await;
-        assert_eq!((heard.as_slice(), open), (&b""[..], FIRST_HEAD_TIME_MAX));
-        let (heard, open) = served(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
-        assert!(heard.ends_with(b"ok") && open == FIRST_HEAD_TIME_MAX * 100, "{open:?}");
+        let (response, open) = served(b"GET / HTTP/1.1\r\nHost: ").await;
+        assert_eq!((response.as_slice(), open), (&b""[..], FIRST_HEAD_TIME_MAX));
+        let (response, open) = served(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await;
+        assert!(response.ends_with(b"ok") && open == FIRST_HEAD_TIME_MAX * 100, "{open:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! Warnings that other hosts can cause as often as they like: at most one line in a second goes to the log.
+//! Warnings that other hosts can cause at will: at most one line per second is logged.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -7,21 +7,21 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tracing::warn;
 
-/// Between two lines.
+/// The shortest time between two lines.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Warnings of one kind.
 #[derive(Debug, Default)]
-pub(crate) struct RateLimitedWarning(Mutex<Told>);
+pub(crate) struct RateLimitedWarning(Mutex<State>);
 
 #[derive(Debug, Default)]
-struct Told {
+struct State {
     last: Option<Instant>,
     left_out: u64,
 }
 
 impl RateLimitedWarning {
-    /// Writes the line, or counts it for the next one.
+    /// Logs the line, or counts it for the next one.
     pub(crate) fn warn(&self, line: impl Display) {
         match self.admit() {
             None => {}
@@ -30,16 +30,16 @@ impl RateLimitedWarning {
         }
     }
 
-    /// How many lines were left out before this one; `None` if it is left out, too.
+    /// The number of lines that were suppressed before this one; `None` if this one is suppressed, too.
     fn admit(&self) -> Option<u64> {
-        let mut told = self.0.lock();
+        let mut state = self.0.lock();
         let now = Instant::now();
-        if told.last.is_some_and(|last| now < last + INTERVAL) {
-            told.left_out += 1;
+        if state.last.is_some_and(|last| now < last + INTERVAL) {
+            state.left_out += 1;
             return None;
         }
-        told.last = Some(now);
-        Some(std::mem::take(&mut told.left_out))
+        state.last = Some(now);
+        Some(std::mem::take(&mut state.left_out))
     }
 }
 

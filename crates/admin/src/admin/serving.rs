@@ -1,5 +1,5 @@
-//! The thread behind a group of ports, with a runtime of its own, so that what operators ask takes nothing
-//! from clients' threads.
+//! The thread behind a group of ports, with its own runtime, so that requests of operators do not slow down
+//! clients.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -11,12 +11,12 @@ use tracing::error;
 
 use super::port::{self, Port};
 
-/// Threads for what blocks. More requests wait for one of them.
+/// Blocking threads. More requests wait for one of them.
 const BLOCKING_THREADS_MAX: usize = 16;
-/// How long the end waits for a thread that blocks.
+/// How long the stop waits for blocking threads.
 const BLOCKING_GRACE: Duration = Duration::from_secs(1);
 
-/// Ports that are being served. Dropping it ends that, within seconds.
+/// Ports that are being served. Dropping it stops them within seconds.
 #[derive(Debug)]
 pub(crate) struct Serving {
     stop: watch::Sender<bool>,
@@ -34,7 +34,7 @@ impl Serving {
         let work = move || {
             if let Err(error) = run(ports, beside, &stopped) {
                 error!(
-                    "the HTTP ports of the thread {name} are closed: {error}; restart the server"
+                    "the HTTP ports of the thread {name} were closed: {error}; restart the server"
                 );
             }
         };
@@ -62,7 +62,7 @@ fn run(
         .max_blocking_threads(BLOCKING_THREADS_MAX)
         .build()?;
     let served = runtime.block_on(async {
-        // It ends with the runtime.
+        // The task ends with the runtime.
         tokio::spawn(beside);
         let serving = ports.into_iter().map(|port| port::serve(port, stopped.clone()));
         try_join_all(serving).await.map(|_| ())

@@ -1,7 +1,7 @@
-//! A stream that breaks when the other end is too slow to take what it has asked for.
+//! A stream that fails when the client reads its response too slowly.
 //!
-//! The time runs from when something cannot be written, until [`TAKEN_BYTES_MIN`] more are written or nothing is left
-//! to write. A client that takes a byte now and then keeps neither its place nor what was made for it.
+//! The timeout starts when something cannot be written, and ends when [`TAKEN_BYTES_MIN`] more are written or
+//! nothing is left to write. So a client that reads a byte now and then loses its connection and frees its response.
 
 use std::io;
 use std::pin::Pin;
@@ -14,26 +14,26 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connections::Connection;
 
-/// What the other end must take within the patience, if there is as much.
+/// The bytes that the client must read within the timeout, if there are as many.
 const TAKEN_BYTES_MIN: usize = 16 << 10;
 
 pub(super) struct WriteTimeoutStream<S> {
     stream: S,
     /// No limit if zero.
-    patience: Duration,
+    timeout: Duration,
     connection: Arc<Connection>,
-    waiting: Option<Waiting>,
+    waiting: Option<PendingWrite>,
 }
 
-/// Something could not be written.
-struct Waiting {
+/// A write that could not be completed.
+struct PendingWrite {
     deadline: Pin<Box<Sleep>>,
     taken: usize,
 }
 
 impl<S> WriteTimeoutStream<S> {
-    pub(super) fn new(stream: S, patience: Duration, connection: Arc<Connection>) -> Self {
-        WriteTimeoutStream { stream, patience, connection, waiting: None }
+    pub(super) fn new(stream: S, timeout: Duration, connection: Arc<Connection>) -> Self {
+        WriteTimeoutStream { stream, timeout, connection, waiting: None }
     }
 
     fn end_waiting(&mut self) {
@@ -50,23 +50,26 @@ impl<S> WriteTimeoutStream<S> {
         }
     }
 
-    /// Waits on, unless the time is over.
+    /// Continues to wait, or fails if the timeout has expired.
     fn wait<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         if self.waiting.is_none() {
             self.connection.set_blocked(true);
         }
-        let patience = self.patience;
-        let waiting = self.waiting.get_or_insert_with(|| Waiting {
-            deadline: Box::pin(sleep_until(Instant::now() + patience)),
+        let timeout = self.timeout;
+        let waiting = self.waiting.get_or_insert_with(|| PendingWrite {
+            deadline: Box::pin(sleep_until(Instant::now() + timeout)),
             taken: 0,
         });
-        if patience.is_zero() || waiting.deadline.as_mut().poll(context).is_pending() {
+        if timeout.is_zero() || waiting.deadline.as_mut().poll(context).is_pending() {
             return Poll::Pending;
         }
-        Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the other end reads too slowly")))
+        Poll::Ready(Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "timed out: the client reads too slowly",
+        )))
     }
 
-    fn judge_write(
+    fn after_write(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
@@ -81,7 +84,7 @@ impl<S> WriteTimeoutStream<S> {
         }
     }
 
-    fn judge_flush(
+    fn after_flush(
         &mut self,
         context: &mut Context<'_>,
         flushed: Poll<io::Result<()>>,
@@ -111,7 +114,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.judge_write(context, written)
+        self.after_write(context, written)
     }
 
     fn poll_write_vectored(
@@ -120,7 +123,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
         pieces: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
-        self.judge_write(context, written)
+        self.after_write(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -129,12 +132,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let flushed = Pin::new(&mut self.stream).poll_flush(context);
-        self.judge_flush(context, flushed)
+        self.after_flush(context, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let shut_down = Pin::new(&mut self.stream).poll_shutdown(context);
-        self.judge_flush(context, shut_down)
+        self.after_flush(context, shut_down)
     }
 }
 
@@ -145,12 +148,12 @@ mod tests {
     use std::net::Ipv4Addr;
     use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
-    const PATIENCE: Duration = Duration::from_secs(30);
+    const TIMEOUT: Duration = Duration::from_secs(30);
 
     fn pair() -> (WriteTimeoutStream<DuplexStream>, DuplexStream) {
         let (near, far) = duplex(64);
         let connection = Connections::new(1).admit(Ipv4Addr::LOCALHOST.into()).unwrap();
-        (WriteTimeoutStream::new(near, PATIENCE, connection), far)
+        (WriteTimeoutStream::new(near, TIMEOUT, connection), far)
     }
 
     /// Writes much to a reader that takes this many bytes every ten seconds.
@@ -159,7 +162,7 @@ mod tests {
         let reads = async {
             let mut piece = vec![0; bytes_at_once];
             while far.read_exact(&mut piece).await.is_ok() {
-                tokio::time::sleep(PATIENCE / 3).await;
+                tokio::time::sleep(TIMEOUT / 3).await;
             }
         };
         tokio::select! {
@@ -169,14 +172,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_reads_a_byte_now_and_then_is_too_slow() {
+    async fn a_client_that_reads_a_byte_now_and_then_is_too_slow() {
         let error = write_to_reader_of(1).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         write_to_reader_of(TAKEN_BYTES_MIN).await.unwrap();
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pause_between_two_answers_does_not_count() {
+    async fn a_pause_between_two_responses_does_not_count() {
         let (mut near, mut far) = pair();
         for _ in 0..3 {
             let (written, _) = tokio::join!(
@@ -187,7 +190,7 @@ mod tests {
                 async { far.read_exact(&mut [0; 100]).await.unwrap() },
             );
             written.unwrap();
-            tokio::time::sleep(PATIENCE * 2).await;
+            tokio::time::sleep(TIMEOUT * 2).await;
         }
     }
 }

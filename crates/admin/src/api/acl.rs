@@ -1,4 +1,4 @@
-//! Who may do what with a znode: to be read and replaced, alone or with all that is below.
+//! Reads and replaces the ACL of a znode, or of a whole subtree.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::JsonBody;
-use super::callers::{Reader, Writer};
+use super::callers::{ReadAccess, WriteAccess};
 use super::query::{OfNode, Parameters, expected_version};
 use super::recursive::{self, AclsSet};
 use super::shapes::{AclEntry, StatShape, acl_bytes, acl_of, acl_shape};
@@ -17,11 +17,11 @@ use crate::error::ApiError;
 use crate::state::AdminState;
 use crate::views::rendered::Rendered;
 
-/// `GET /acl`. Needs the right to read or to administer; hashes of passwords are shown to
+/// `GET /acl`. Needs permission to read or to administer; hashes of passwords are shown to
 /// administrators only.
 pub(super) async fn show(
     State(state): State<AdminState>,
-    Reader(identity): Reader,
+    ReadAccess(identity): ReadAccess,
     Parameters(OfNode { path }): Parameters<OfNode>,
 ) -> Result<Response, ApiError> {
     let (acl, aversion) = {
@@ -46,7 +46,7 @@ pub(super) struct NewAcl {
 /// `PUT /acl`. The version is that of the ACL.
 pub(super) async fn set(
     State(state): State<AdminState>,
-    Writer(identity): Writer,
+    WriteAccess(identity): WriteAccess,
     Parameters(SetParameters { path, version }): Parameters<SetParameters>,
     headers: HeaderMap,
     JsonBody(new): JsonBody<NewAcl>,
@@ -63,8 +63,8 @@ pub(super) async fn set(
         }
         return Ok(Json(answer));
     }
-    let stand_in = state.stand_ins.of(&identity).await?;
-    let set = stand_in.client().set_acl(path, acl).version(version).await;
+    let session = state.caller_sessions.of(&identity).await?;
+    let set = session.client().set_acl(path, acl).version(version).await;
     let stat = set.map_err(|error| with_stat(error.into(), &state, &identity, path))?;
     Ok(Json(json!({ "stat": StatShape::from(&stat) })))
 }

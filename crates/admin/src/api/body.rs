@@ -1,9 +1,8 @@
-//! What a request says in its body: JSON, of limited size, within limited time.
+//! The body of a request: JSON, of limited size, within limited time.
 //!
-//! Garbage is refused with the place where it stops making sense, and so is a field that is not known.
-//! A body that is too large is refused before it is read where its length is told, and at the limit
-//! where it is not; nothing of it is used. The bytes of all large bodies have a limit (`limits`). Data is
-//! text, or base64 where it is not text.
+//! Invalid JSON is rejected with the position of the error, and so is an unknown field. A body that is too
+//! large is rejected before it is read if its length is given, and at the limit if not; nothing of it is
+//! used. The total size of large bodies is limited (`limits`). Data is text, or base64 if it is not text.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -25,7 +24,7 @@ use crate::state::AdminState;
 
 /// How long a body may take to arrive.
 const ARRIVAL_TIME_MAX: Duration = Duration::from_secs(30);
-/// Room for what is not data.
+/// Room for everything except data.
 const EXTRA_BYTES_MAX: usize = 64 << 10;
 
 /// The body of a request.
@@ -52,7 +51,7 @@ impl<T: DeserializeOwned> FromRequest<AdminState> for JsonBody<T> {
     }
 }
 
-/// Counts a large body among those in memory. What has no length may have the largest.
+/// Counts a large body among those in memory. A body without a length counts as the largest.
 fn reserve_room(
     request: &Request,
     state: &AdminState,
@@ -71,7 +70,7 @@ fn reserve_room(
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, ApiError> {
     let bytes = if bytes.is_empty() { b"{}" } else { bytes.trim_ascii_start() };
-    // A list of the fields' values would be read as well, and an empty one as all defaults.
+    // serde would also accept a list of the fields' values, and an empty one as all defaults.
     if !bytes.starts_with(b"{") {
         return Err(ApiError::bad_request("the body is not a JSON object"));
     }
@@ -108,7 +107,7 @@ fn too_large(bytes_max: usize) -> ApiError {
     ApiError::new(StatusCode::PAYLOAD_TOO_LARGE, "TooLarge", message)
 }
 
-/// The data of a body: as text, as base64, or not there.
+/// The data of a body: from text, from base64, or `None`.
 pub(super) fn data_of(
     text: Option<String>,
     base64: Option<String>,

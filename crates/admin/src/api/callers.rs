@@ -1,5 +1,5 @@
-//! Who may read and who may write, as arguments of handlers: taken before anything else of a request
-//! is read, so that a refusal costs nothing.
+//! Checks who may read and who may write, as arguments of handlers: before anything else of a request is
+//! read, so that a rejection costs nothing.
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -8,30 +8,30 @@ use crate::error::ApiError;
 use crate::identity::Identity;
 use crate::state::AdminState;
 
-/// Who asks for something, while the server serves. The ACLs decide what is shown.
-pub(super) struct Reader(pub(super) Identity);
+/// A caller who reads, while the server is serving. The ACLs decide what is shown.
+pub(super) struct ReadAccess(pub(super) Identity);
 
-/// Who asks for a change, and may ask for changes at all. The ACLs decide what is done.
-pub(super) struct Writer(pub(super) Identity);
+/// A caller who may write at all. The ACLs decide about each znode.
+pub(super) struct WriteAccess(pub(super) Identity);
 
-impl FromRequestParts<AdminState> for Reader {
+impl FromRequestParts<AdminState> for ReadAccess {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AdminState) -> Result<Self, ApiError> {
         let identity = Identity::from_request_parts(parts, state).await?;
         check_serving(state)?;
-        Ok(Reader(identity))
+        Ok(ReadAccess(identity))
     }
 }
 
-impl FromRequestParts<AdminState> for Writer {
+impl FromRequestParts<AdminState> for WriteAccess {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &AdminState) -> Result<Self, ApiError> {
         let identity = Identity::from_request_parts(parts, state).await?;
         identity.check_writer(state.settings.writers)?;
         check_serving(state)?;
-        Ok(Writer(identity))
+        Ok(WriteAccess(identity))
     }
 }
 

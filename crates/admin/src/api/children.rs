@@ -1,9 +1,8 @@
-//! The children of a znode, by name, a page at a time.
+//! Lists the children of a znode, by name, a page at a time.
 //!
-//! The tree keeps children in no order, so each page looks at all of them and keeps the first names
-//! behind the last page's: with a heap of one page that is cheap, and nothing has to be remembered
-//! between two pages. So a page is as right as the tree at its moment: a child that is there all the
-//! time is listed exactly once, whatever comes and goes around it.
+//! The tree does not order children, so each page reads all of them and keeps the first names after the last
+//! page's: with a heap of one page that is cheap, and no state is needed between pages. Each page is correct
+//! at its moment: a child that exists all the time is listed exactly once, whatever changes around it.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -13,23 +12,23 @@ use axum::response::Response;
 use herdsman_tree::{ChildListing, VisibleZnode};
 use serde::{Deserialize, Serialize};
 
-use super::callers::Reader;
+use super::callers::ReadAccess;
 use super::needle::Needle;
 use super::query::{Parameters, ZnodePath};
 use super::shapes::{NodeType, owner_shape};
-use super::steps::{Looker, STEP};
+use super::steps::{STEP, TreeReader};
 use crate::error::ApiError;
 use crate::state::AdminState;
 use crate::views::rendered::Rendered;
 
 const PAGE_DEFAULT: usize = 200;
-/// More are never given at once; asking for more gives this many.
+/// Most children on a page; a larger limit counts as this one.
 const PAGE_MAX: usize = 1000;
-/// Bytes of the names on a page, unless it has only one.
+/// Most bytes of the names on a page, unless it has only one.
 const PAGE_BYTES_MAX: usize = 4 << 20;
-/// What a child takes in an answer besides its name, about.
+/// The approximate size of a child in a response, without its name.
 const CHILD_BYTES: usize = 160;
-/// Bytes of a filter.
+/// Most bytes of a filter.
 const FILTER_BYTES_MAX: usize = 1000;
 
 #[derive(Debug, Deserialize)]
@@ -46,14 +45,14 @@ pub(super) struct ListParameters {
 pub(super) struct Page {
     path: String,
     total: usize,
-    /// How many children the filter lets through, if there is one.
+    /// The number of children that match the filter, if there is one.
     matched: Option<usize>,
     children: Vec<Child>,
-    /// What the next page comes after.
+    /// The name after which the next page begins.
     next: Option<String>,
 }
 
-/// One child. Of one that may not be read only the name is told, as the client port does; the rest is
+/// One child. If it may not be read, only the name is shown, as on the client port; the rest is
 /// null.
 #[derive(Debug, Serialize)]
 struct Child {
@@ -67,10 +66,10 @@ struct Child {
     ephemeral_owner: Option<String>,
 }
 
-/// `GET /children`. Needs the right to read the parent.
+/// `GET /children`. Needs permission to read the parent.
 pub(super) async fn list(
     State(state): State<AdminState>,
-    Reader(identity): Reader,
+    ReadAccess(identity): ReadAccess,
     Parameters(parameters): Parameters<ListParameters>,
 ) -> Result<Response, ApiError> {
     let (path, address) = (parameters.path, identity.peer.ip());
@@ -84,13 +83,13 @@ pub(super) async fn list(
     }
     let filter = parameters.filter.as_deref().filter(|filter| !filter.is_empty()).map(Needle::new);
     let permit = filter.is_some().then(|| state.limits.walk(address)).transpose()?;
-    let looker = Looker::new(&state.server, &identity.ids);
-    let listing = looker.look(|sight| ChildListing::start(sight, path.as_str()))?;
+    let reader = TreeReader::new(&state.server, &identity.ids);
+    let listing = reader.read(|visible| ChildListing::start(visible, path.as_str()))?;
     let mut listing = listing.map_err(|code| ApiError::refused(code, path.as_str()))?;
     let mut first = FirstNames::new(parameters.after, limit, filter);
     let mut step = move |first: &mut FirstNames| {
-        looker
-            .look(|sight| listing.step(sight, STEP, &mut |name, znode| first.consider(name, znode)))
+        reader
+            .read(|visible| listing.step(visible, STEP, &mut |name, znode| first.consider(name, znode)))
             .map(|has_more| (has_more, listing.total()))
     };
     let (has_more, total) = step(&mut first)?;
@@ -98,28 +97,28 @@ pub(super) async fn list(
         let (bytes, page) = (first.answer_bytes(), first.into_page(path.as_str(), total));
         return Rendered::by_size(&state, address, bytes, move || page).await;
     }
-    // More than one step takes long, and pages of long names are large.
+    // More than one step takes long, and pages with long names are large.
     let page = move || {
         let _permit = permit;
         while step(&mut first)?.0 {}
         Ok(first.into_page(path.as_str(), total))
     };
-    Rendered::aside(&state, address, page).await
+    Rendered::on_thread(&state, address, page).await
 }
 
-/// The first names behind a given one.
+/// Collects the first names after a given one.
 struct FirstNames {
     after: Option<String>,
     limit: usize,
     filter: Option<Needle>,
-    /// The last of them on top.
+    /// The names; the last one is on top.
     kept: BinaryHeap<Child>,
     /// Bytes of their names.
     bytes: usize,
-    /// The first name that was too much for the page; none from here on is kept.
+    /// The first name that did not fit on the page; no later name is kept.
     end: Option<String>,
     matched: usize,
-    /// Names that match and come after the page before.
+    /// The number of names that match and come after the previous page.
     behind: usize,
 }
 
@@ -231,7 +230,7 @@ mod tests {
     use crate::identity::Identity;
     use crate::settings::AdminSettings;
 
-    /// A page of long names used to take up to a gigabyte.
+    /// A page of long names used to need up to a gigabyte.
     #[test]
     fn a_page_is_limited_in_bytes_and_skips_nothing() {
         let name = |n: u8| format!("{n:02}{}", "n".repeat(1 << 20));
@@ -253,7 +252,7 @@ mod tests {
         let expected: [Vec<&str>; 4] =
             [vec!["00", "01", "02"], vec!["03", "04", "05"], vec!["06", "07", "08"], vec!["09"]];
         assert_eq!(pages, expected);
-        // One that is too long by itself is a page of its own.
+        // A name that is too long is alone on its page.
         let mut first = FirstNames::new(None, 1000, None);
         first.consider(&"n".repeat(PAGE_BYTES_MAX + 1), None);
         assert_eq!(first.into_page("/", 1).children.len(), 1);
@@ -269,7 +268,8 @@ mod tests {
                 Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
             let path = ZnodePath::root();
             let parameters = ListParameters { path, after: None, limit: None, filter };
-            let answer = list(State(state.clone()), Reader(identity), Parameters(parameters)).await;
+            let answer =
+                list(State(state.clone()), ReadAccess(identity), Parameters(parameters)).await;
             answer.map_or_else(|error| error.status.as_u16(), |_| 200)
         };
         assert_eq!(status(Some("z".repeat(FILTER_BYTES_MAX))).await, 200);
@@ -281,9 +281,9 @@ mod tests {
         assert_eq!(status(Some("z".to_owned())).await, 200);
     }
 
-    /// Pages of names that are many or long used to be made for any number of requests at once.
+    /// Pages with many or long names used to be made for any number of requests concurrently.
     #[tokio::test]
-    async fn long_lists_are_made_by_threads_that_are_counted() {
+    async fn long_lists_are_made_by_counted_threads() {
         let server = TestServer::start();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         client.create("/wide", "").await.unwrap();
@@ -297,7 +297,8 @@ mod tests {
             let identity =
                 Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
             let parameters = serde_json::from_str(parameters).unwrap();
-            let answer = list(State(state.clone()), Reader(identity), Parameters(parameters)).await;
+            let answer =
+                list(State(state.clone()), ReadAccess(identity), Parameters(parameters)).await;
             answer.map_or_else(|error| error.status.as_u16(), |_| 200)
         };
         let threads: Vec<_> =

@@ -1,5 +1,5 @@
-//! A subtree as lines of JSON, in the format of `herdsman shell export`: a header, a line for each
-//! znode, and a last line that says that it is whole.
+//! Exports a subtree as lines of JSON, in the format of `herdsman shell export`: a header, a line for each
+//! znode, and a last line that marks the export as complete.
 //!
 //! ```text
 //! {"format":"herdsman-subtree","version":1,"root":"/app","zxid":"0x2a","time":"2026-01-01T00:00:00.000Z"}
@@ -7,10 +7,10 @@
 //! {"path":"config","data":"host=a",…}
 //! {"end":true,"znodes":2,"zxid":"0x29"}
 //! ```
-//! Half an export is none: where something may not be read, the request is refused before the first
-//! line, unless it says `unreadable=skip`. The last line then counts what was left out. Whoever finds
-//! no last line has half a file. Better than the shell, which sees no more than clients do, this
-//! knows containers and znodes with a time to live.
+//! A partial export is not useful: if a znode may not be read, the request is rejected before the first
+//! line, unless it has `unreadable=skip`. The last line then has the number of skipped znodes. An export
+//! without a last line is incomplete. Unlike the shell, which sees only what clients do, this includes
+//! containers and times to live.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ use herdsman_tree::{StepLimit, VisitedZnode, WalkAction};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::callers::Reader;
+use super::callers::ReadAccess;
 use super::limits::Permit;
 use super::query::{Parameters, ZnodePath};
 use super::shapes::{AclEntry, NodeType, acl_bytes, acl_shape, hex, ttl_ms};
@@ -43,11 +43,11 @@ use crate::state::AdminState;
 
 const FORMAT: &str = "herdsman-subtree";
 const VERSION: u32 = 1;
-/// Lines are sent together until they have this size.
+/// Lines are collected up to this size before they are sent.
 const CHUNK_BYTES: usize = 64 << 10;
-/// Znodes that wait to be sent: a slow reader keeps their paths, data and ACLs in memory, also when the tree has others
-/// by now.
-const LOOK_AHEAD: StepLimit = StepLimit { znodes: 64, bytes: 1 << 20 };
+/// Znodes that are read ahead of sending: a slow reader keeps their paths, data and ACLs in memory, even if they have
+/// been changed in the tree by now.
+const READ_AHEAD: StepLimit = StepLimit { znodes: 64, bytes: 1 << 20 };
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -69,7 +69,7 @@ enum Unreadable {
 /// `GET /export`.
 pub(super) async fn export(
     State(state): State<AdminState>,
-    Reader(identity): Reader,
+    ReadAccess(identity): ReadAccess,
     Parameters(ExportParameters { path, unreadable }): Parameters<ExportParameters>,
 ) -> Result<Response, ApiError> {
     let root = path.as_str();
@@ -94,7 +94,7 @@ pub(super) async fn export(
     Ok((headers, Body::from_stream(chunks)).into_response())
 }
 
-/// Why a stream was cut off; the reader only sees that it was.
+/// Why a stream was cut off; the client only sees that it was.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct ApiErrorText(String);
@@ -127,34 +127,34 @@ async fn check_readable(
         None => Ok(()),
         Some(path) => {
             let mut error = ApiError::refused(ErrorCode::NoAuth, &path);
-            error.message.push_str("; add unreadable=skip to leave such znodes out");
+            error.message.push_str("; add unreadable=skip to skip such znodes");
             Err(error)
         }
     }
 }
 
-/// The service's own znodes are no part of an export of everything.
+/// Whether a znode is skipped: an export of the root does not include the service's own znodes.
 fn is_left_out(root: &str, path: &str) -> bool {
     root == ROOT && path == ZOOKEEPER
 }
 
-/// An export under way.
+/// An export in progress.
 struct Export {
     root: String,
     walk: SteppedWalk,
     has_more: bool,
     has_ended: bool,
-    /// Znodes that were seen and not written yet. Large data is shared with the tree.
+    /// Znodes that were read and not written yet. Large data is shared with the tree.
     seen: VecDeque<Znode>,
     written: u64,
     unreadable: u64,
     newest: Zxid,
     chunk: Vec<u8>,
-    /// Shared with the thread that makes a large line.
+    /// The permit, shared with the thread that makes a large line.
     permit: Arc<Permit>,
 }
 
-/// A znode that was seen.
+/// A znode that was read.
 struct Znode {
     path: String,
     data: Option<Arc<[u8]>>,
@@ -241,7 +241,7 @@ impl Export {
             if let Some(znode) = self.seen.pop_front() {
                 self.write_znode(znode).await?;
             } else if self.has_more {
-                self.look_ahead().await?;
+                self.read_ahead().await?;
             } else if self.has_ended {
                 break;
             } else {
@@ -253,7 +253,7 @@ impl Export {
         Ok((!chunk.is_empty()).then(|| Bytes::from(chunk)))
     }
 
-    async fn look_ahead(&mut self) -> Result<(), ApiError> {
+    async fn read_ahead(&mut self) -> Result<(), ApiError> {
         let Export { root, seen, unreadable, .. } = self;
         let note = |visit: VisitedZnode<'_>| {
             if is_left_out(root, visit.path) {
@@ -271,11 +271,11 @@ impl Export {
             }
             WalkAction::Descend
         };
-        self.has_more = self.walk.step_by(LOOK_AHEAD, note).await?;
+        self.has_more = self.walk.step_by(READ_AHEAD, note).await?;
         Ok(())
     }
 
-    /// Adds the line of a znode. A large one is made on a thread for work that blocks, which counts as this export.
+    /// Adds the line of a znode. A large one is made on a blocking thread, which holds this export's permit.
     async fn write_znode(&mut self, znode: Znode) -> Result<(), ApiError> {
         self.written += 1;
         self.newest = self.newest.max(newest_zxid(&znode.stat));
@@ -305,7 +305,7 @@ impl Export {
 }
 
 impl Znode {
-    /// What its line takes at least.
+    /// The minimum size of its line.
     fn bytes(&self) -> usize {
         self.path.len() + self.data.as_ref().map_or(0, |data| data.len()) + acl_bytes(&self.acl)
     }
@@ -354,14 +354,14 @@ fn newest_zxid(stat: &Stat) -> Zxid {
     stat.czxid.max(stat.mzxid).max(stat.pzxid)
 }
 
-/// Text that can stand in JSON, and on a terminal, as it is.
+/// The data as text, if it can be written to JSON and to a terminal unchanged.
 fn as_text(data: &[u8]) -> Option<&str> {
     let text = std::str::from_utf8(data).ok()?;
     let is_plain = |c: char| !c.is_control() || matches!(c, '\n' | '\r' | '\t');
     text.chars().all(is_plain).then_some(text)
 }
 
-/// The path as seen from the root of the export, which is `.` itself.
+/// The path relative to the root of the export, which is `.` itself.
 fn relative<'p>(root: &str, path: &'p str) -> &'p str {
     let rest = path.strip_prefix(root).unwrap_or(path).trim_start_matches('/');
     if rest.is_empty() { "." } else { rest }
@@ -390,7 +390,7 @@ mod tests {
 
     /// Copies of long ACLs used to wait for a slow reader, 64 at a time.
     #[tokio::test]
-    async fn what_waits_for_a_slow_reader_is_bounded_in_bytes() {
+    async fn data_waiting_for_a_slow_reader_is_bounded_in_bytes() {
         let server = TestServer::start();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         let id = |n: usize| Id::new("digest", &format!("{n}{}:hash", "u".repeat(5000)));
@@ -403,7 +403,7 @@ mod tests {
         let mut export = export_of(&state, "/");
         let mut znodes = 0;
         while export.has_more {
-            export.look_ahead().await.unwrap();
+            export.read_ahead().await.unwrap();
             let entries = export.seen.iter().flat_map(|znode| &znode.acl);
             let bytes: usize = entries.map(|entry| entry.id.id.len()).sum();
             assert!(bytes < 2 << 20, "{bytes} bytes");
@@ -432,7 +432,7 @@ mod tests {
             assert!(small.next_chunk().await.unwrap().is_some());
             let mut large = export_of(&state, "/large");
             let mut chunk = Box::pin(large.next_chunk());
-            // The walk lets others have their turn, but waits for nobody.
+            // The walk yields, but does not wait.
             for _ in 0..1000 {
                 assert!(futures_util::poll!(&mut chunk).is_pending());
             }

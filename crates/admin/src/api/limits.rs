@@ -1,4 +1,4 @@
-//! What may go on at once, in all and for one network. What is over a limit is refused with 429.
+//! Limits on concurrent work, in total and for one network. Requests beyond a limit get 429.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -9,100 +9,106 @@ use parking_lot::Mutex;
 use crate::address_block::AddressBlock;
 use crate::error::ApiError;
 
-/// Answers that go on for as long as their reader likes: events and exports. Each holds a connection, so there are
-/// fewer of them than connections.
+/// Most streams that last as long as their client reads: events and exports. Each holds a connection, so the limit is
+/// below that of connections.
 const STREAMS_MAX: usize = 128;
-/// Of these, those of one network.
+/// Most of these for one network.
 const STREAMS_PER_NETWORK_MAX: usize = 32;
-/// Walks of the whole tree before there is an answer: searches, changes of subtrees.
+/// Most walks of subtrees that must complete before there is a response: searches, changes of subtrees.
 const WALKS_MAX: usize = 8;
-/// Of these, those of one network.
+/// Most of these for one network.
 const WALKS_PER_NETWORK_MAX: usize = 4;
-/// Work that occupies a thread: commands, views. What clients have asked for goes on when they have left, so it counts
+/// Most work on blocking threads: commands, views. It continues when its client leaves, so it counts
 /// until it is done.
 const BLOCKING_MAX: usize = 32;
-/// Of these, those of one network.
+/// Most of these for one network.
 const BLOCKING_PER_NETWORK_MAX: usize = 8;
-/// Bytes of request bodies that are in memory.
+/// Most bytes of request bodies in memory.
 const BODY_BYTES_MAX: usize = 64 << 20;
-/// Of these, those from one network.
+/// Most of these from one network.
 const BODY_BYTES_PER_NETWORK_MAX: usize = 16 << 20;
 
-/// Bytes of answers that are in memory.
+/// Most bytes of responses in memory.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
-/// Of these, those to one network.
+/// Most of these to one network.
 const ANSWER_BYTES_PER_NETWORK_MAX: usize = 16 << 20;
 
-/// Counts what goes on.
+/// Counts concurrent work.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    streams: Quota,
-    walks: Quota,
-    blocking: Quota,
-    body_bytes: Quota,
-    answer_bytes: Quota,
+    streams: Limit,
+    walks: Limit,
+    blocking: Limit,
+    body_bytes: Limit,
+    answer_bytes: Limit,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Limits {
-            streams: Quota::new(STREAMS_MAX, STREAMS_PER_NETWORK_MAX),
-            walks: Quota::new(WALKS_MAX, WALKS_PER_NETWORK_MAX),
-            blocking: Quota::new(BLOCKING_MAX, BLOCKING_PER_NETWORK_MAX),
-            body_bytes: Quota::new(BODY_BYTES_MAX, BODY_BYTES_PER_NETWORK_MAX),
-            answer_bytes: Quota::new(ANSWER_BYTES_MAX, ANSWER_BYTES_PER_NETWORK_MAX),
+            streams: Limit::new(STREAMS_MAX, STREAMS_PER_NETWORK_MAX),
+            walks: Limit::new(WALKS_MAX, WALKS_PER_NETWORK_MAX),
+            blocking: Limit::new(BLOCKING_MAX, BLOCKING_PER_NETWORK_MAX),
+            body_bytes: Limit::new(BODY_BYTES_MAX, BODY_BYTES_PER_NETWORK_MAX),
+            answer_bytes: Limit::new(ANSWER_BYTES_MAX, ANSWER_BYTES_PER_NETWORK_MAX),
         }
     }
 }
 
 impl Limits {
-    /// One more stream for this address.
+    /// Counts one more stream for this address.
     pub(super) fn stream(&self, address: IpAddr) -> Result<Permit, ApiError> {
         self.streams
             .take(address, 1)
             .ok_or_else(|| ApiError::too_many("too many streams and exports are open; close some"))
     }
 
-    /// One more long walk.
+    /// Counts one more long walk.
     pub(crate) fn walk(&self, address: IpAddr) -> Result<Permit, ApiError> {
         self.walks.take(address, 1).ok_or_else(|| {
-            ApiError::too_many("too many searches and the like are under way; try again later")
+            ApiError::too_many(
+                "too many searches or subtree changes are in progress; try again later",
+            )
         })
     }
 
-    /// One more thread, or one more wait for a thread. To be moved to that thread.
+    /// Counts one more thread, or one more request that waits for a thread. The permit must be moved to that thread.
     pub(crate) fn blocking(&self, address: IpAddr) -> Result<Permit, ApiError> {
         self.blocking.take(address, 1).ok_or_else(|| {
-            ApiError::too_many("too many commands are under way; nothing was done; try again later")
+            ApiError::too_many(
+                "too many commands are in progress; nothing was done; try again later",
+            )
         })
     }
 
-    /// Room for a body. One that is larger than a network's share counts as that share, or it could never be sent.
+    /// Counts a body. One that exceeds a network's limit counts as that limit, or it could never be sent.
     pub(super) fn body(&self, address: IpAddr, bytes: usize) -> Result<Permit, ApiError> {
         let bytes = bytes.min(BODY_BYTES_PER_NETWORK_MAX);
         self.body_bytes.take(address, bytes).ok_or_else(|| {
-            ApiError::too_many("too many large requests are under way; nothing was done; try again")
+            ApiError::too_many(
+                "too many large requests are in progress; nothing was done; try again",
+            )
         })
     }
 
-    /// Room for an answer. One that is larger than a network's share counts as that share.
+    /// Counts a response. One that exceeds a network's limit counts as that limit.
     pub(crate) fn answer(&self, address: IpAddr, bytes: usize) -> Result<Permit, ApiError> {
         let bytes = bytes.min(ANSWER_BYTES_PER_NETWORK_MAX);
         self.answer_bytes.take(address, bytes).ok_or_else(|| {
-            ApiError::too_many("too many large answers wait to be read; read them, then try again")
+            ApiError::too_many("too many large responses are unread; read them, then try again")
         })
     }
 }
 
-/// An amount of something, in all and for one network.
+/// A limit, in total and for one network.
 #[derive(Debug)]
-struct Quota {
+struct Limit {
     max: usize,
     per_network_max: usize,
     used: Arc<Mutex<HashMap<AddressBlock, usize>>>,
 }
 
-/// A part that counts until this is dropped.
+/// An amount that is counted until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     used: Arc<Mutex<HashMap<AddressBlock, usize>>>,
@@ -110,9 +116,9 @@ pub(crate) struct Permit {
     amount: usize,
 }
 
-impl Quota {
+impl Limit {
     fn new(max: usize, per_network_max: usize) -> Self {
-        Quota { max, per_network_max, used: Arc::default() }
+        Limit { max, per_network_max, used: Arc::default() }
     }
 
     fn take(&self, address: IpAddr, amount: usize) -> Option<Permit> {
@@ -145,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_counted_by_network_and_in_all() {
+    fn streams_are_counted_by_network_and_in_total() {
         let limits = Limits::default();
         let address = |n| IpAddr::from([10, 0, 0, n]);
         let mut open: Vec<_> =

@@ -1,4 +1,4 @@
-//! Several writes, all or none.
+//! Transactions: several writes, all or none.
 
 use axum::Json;
 use axum::extract::State;
@@ -8,14 +8,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::{JsonBody, data_of};
-use super::callers::Writer;
+use super::callers::WriteAccess;
 use super::query::ANY_VERSION;
 use super::shapes::{AclEntry, NodeType, StatShape};
 use super::write::NewNode;
 use crate::error::ApiError;
 use crate::state::AdminState;
 
-/// Writes of one request.
+/// Most writes of one request.
 const OPERATIONS_MAX: usize = 1000;
 
 #[derive(Debug, Deserialize)]
@@ -57,7 +57,7 @@ enum Operation {
 /// `POST /multi`.
 pub(super) async fn commit(
     State(state): State<AdminState>,
-    Writer(identity): Writer,
+    WriteAccess(identity): WriteAccess,
     JsonBody(Multi { operations }): JsonBody<Multi>,
 ) -> Result<Json<Value>, ApiError> {
     let count = operations.len();
@@ -71,9 +71,8 @@ pub(super) async fn commit(
             operation.into_op().map_err(|error| error.with("failed_index", index))
         })
         .collect::<Result<Vec<_>, _>>()?;
-    let stand_in = state.stand_ins.of(&identity).await?;
-    let results =
-        stand_in.client().transaction(ops).await.map_err(|error| failure(error, count))?;
+    let session = state.caller_sessions.of(&identity).await?;
+    let results = session.client().transaction(ops).await.map_err(|error| failure(error, count))?;
     let results: Vec<_> = results.iter().map(result_shape).collect();
     Ok(Json(json!({ "results": results })))
 }
@@ -112,12 +111,12 @@ fn result_shape(result: &OpResult) -> Value {
         }
         OpResult::Set(stat) => json!({ "op": "set", "stat": StatShape::from(stat) }),
         OpResult::Deleted => json!({ "op": "delete" }),
-        // The client may learn new operations; none of them is sent here.
+        // The client library may get new operations; none of them is used here.
         _ => json!({ "op": "check" }),
     }
 }
 
-/// One of them has failed, so none was done.
+/// The error for a failed operation: none of the operations was done.
 fn failure(error: herdsman_client::Error, count: usize) -> ApiError {
     let failed = error.failed_op();
     let mut answer = ApiError::from(error);
@@ -127,7 +126,7 @@ fn failure(error: herdsman_client::Error, count: usize) -> ApiError {
     let results: Vec<_> = (0..count)
         .map(|index| if index == failed { json!({ "error": answer.error }) } else { Value::Null })
         .collect();
-    // One status for all that a transaction can meet in the tree.
+    // One status for all errors of a transaction in the tree.
     if matches!(answer.status, StatusCode::NOT_FOUND) {
         answer.status = StatusCode::CONFLICT;
     }

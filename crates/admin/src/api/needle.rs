@@ -1,15 +1,15 @@
-//! A piece of text to look for in names and data. Capitals matter only if there are some in it, so `config` finds
-//! `Config`, and `Config` finds nothing else.
+//! A text to search for in names and data. The search is case-sensitive only if the text has capitals, so `config`
+//! finds `Config`, and `Config` finds nothing else.
 //!
-//! The cost is linear in the text that is searched, whatever the piece is: both may come from outside, and a comparison
-//! at each position would take the product of their lengths.
+//! The cost is linear in the searched text, for any text to search for: both may be hostile, and a comparison at each
+//! position would cost the product of their lengths.
 
 use memchr::memmem::Finder;
 
-/// Text whose case is folded at once; more would be a large copy of large data.
+/// Most text whose case is folded at once; more would be a large copy of large data.
 const WINDOW_BYTES: usize = 16 << 10;
 
-/// A piece of text to look for.
+/// A text to search for.
 #[derive(Clone, Debug)]
 pub(super) struct Needle {
     finder: Finder<'static>,
@@ -22,12 +22,12 @@ impl Needle {
         Needle { finder: Finder::new(text).into_owned(), ignores_case: !has_capitals }
     }
 
-    /// Where it begins. Data that is not text is searched all the same.
+    /// The position of the first match. Data that is not text is searched, too.
     pub(super) fn find(&self, hay: &[u8]) -> Option<usize> {
         if !self.ignores_case {
             return self.finder.find(hay);
         }
-        // Windows overlap by the length of the needle, so that each place for it is in one of them.
+        // Windows overlap by the length of the needle, so that each match is completely in one of them.
         let (window, overlap) = (WINDOW_BYTES.max(self.len()), self.len());
         let mut start = 0;
         loop {
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(find("aab", b"aaab"), Some(1));
     }
 
-    /// What is found does not depend on where the data is cut into windows.
+    /// Matches do not depend on where the data is cut into windows.
     #[test]
     fn matches_across_windows_are_found() {
         for at in [0, 1, WINDOW_BYTES - 3, WINDOW_BYTES - 1, WINDOW_BYTES, 2 * WINDOW_BYTES + 7] {

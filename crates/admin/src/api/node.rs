@@ -1,4 +1,4 @@
-//! Reads of one znode, and who the server takes the asker for.
+//! Reads of one znode, and the caller's ids.
 
 use axum::Json;
 use axum::extract::State;
@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::callers::Reader;
+use super::callers::ReadAccess;
 use super::query::{Parameters, ZnodePath};
 use super::shapes::{AclEntry, DataShape, NodeType, StatShape, acl_bytes, acl_shape, ttl_ms};
 use crate::error::ApiError;
@@ -36,7 +36,7 @@ pub(super) struct ShowParameters {
     data: Option<bool>,
 }
 
-/// A znode in an answer.
+/// A znode in a response.
 #[derive(Debug, Serialize)]
 pub(super) struct NodeShape {
     path: String,
@@ -49,10 +49,10 @@ pub(super) struct NodeShape {
     acl_version: i32,
 }
 
-/// `GET /node`. Needs the right to read, as getData and exists do.
+/// `GET /node`. Needs permission to read.
 pub(super) async fn show(
     State(state): State<AdminState>,
-    Reader(identity): Reader,
+    ReadAccess(identity): ReadAccess,
     Parameters(ShowParameters { path, data: wants_data }): Parameters<ShowParameters>,
 ) -> Result<Response, ApiError> {
     let (stat, owner, data, acl) = {
@@ -87,9 +87,9 @@ mod tests {
     use crate::large_answers::LARGE_BYTES;
     use crate::settings::AdminSettings;
 
-    /// They used to be made on the thread that answers health checks.
+    /// The responses used to be made on the thread that answers health checks.
     #[tokio::test]
-    async fn large_znodes_are_shown_by_threads_that_are_counted() {
+    async fn large_znodes_are_shown_by_counted_threads() {
         let server = TestServer::start();
         let client = Client::connect(&server.connect_string()).await.unwrap();
         client.create("/large", vec![0; LARGE_BYTES + 1]).await.unwrap();
@@ -101,7 +101,8 @@ mod tests {
                 Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
             let parameters = format!("{{\"path\":\"{path}\"}}");
             let parameters = serde_json::from_str(&parameters).unwrap();
-            let answer = show(State(state.clone()), Reader(identity), Parameters(parameters)).await;
+            let answer =
+                show(State(state.clone()), ReadAccess(identity), Parameters(parameters)).await;
             answer.map_or_else(|error| error.status.as_u16(), |_| 200)
         };
         let threads: Vec<_> =

@@ -1,6 +1,6 @@
-//! What a request says in its query string.
+//! The query string of a request.
 //!
-//! A parameter that is not known is refused: `verison=3` must not become a write without a version.
+//! An unknown parameter is rejected: `verison=3` must not become a write without a version.
 
 use axum::extract::{FromRequestParts, Query};
 use axum::http::HeaderMap;
@@ -28,7 +28,7 @@ impl<T: DeserializeOwned, S: Sync> FromRequestParts<S> for Parameters<T> {
     }
 }
 
-/// A path that keeps the rules for znodes.
+/// A valid path of a znode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ZnodePath(String);
 
@@ -49,23 +49,23 @@ impl<'de> Deserialize<'de> for ZnodePath {
             return Ok(ZnodePath(text));
         }
         Err(Error::custom(format!(
-            "{text:?} is no path of a znode: it begins with / and does not end with one, and has no \
+            "{text:?} is not a valid path of a znode: it must begin with /, not end with one, and have no \
              empty, . or .. part and no control characters"
         )))
     }
 }
 
-/// The parameters of a request that is about one znode.
+/// The parameters of a request for one znode.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OfNode {
     pub(super) path: ZnodePath,
 }
 
-/// Matches whatever version there is.
+/// Matches any version.
 pub(super) const ANY_VERSION: i32 = -1;
 
-/// The version that a change expects: of the query, or of the header `If-Match`.
+/// The version that a change expects: from the query, or from the header `If-Match`.
 pub(super) fn expected_version(
     parameter: Option<i32>,
     headers: &HeaderMap,
@@ -79,7 +79,7 @@ pub(super) fn expected_version(
         (Ok(version), None) => Ok(version),
         (Ok(version), Some(parameter)) if version == parameter => Ok(version),
         (Ok(_), Some(_)) => {
-            Err(ApiError::bad_request("If-Match and the parameter version do not agree"))
+            Err(ApiError::bad_request("If-Match and the parameter version are different"))
         }
         (Err(_), _) => Err(ApiError::bad_request("If-Match is not a version, as in: If-Match: 3")),
     }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_checked_and_unknown_parameters_refused() {
+    fn paths_are_checked_and_unknown_parameters_rejected() {
         assert_eq!(parse("/?path=%2Fa%20b").unwrap(), "/a b");
         for wrong in ["/", "/?path=", "/?path=a", "/?path=/a/", "/?path=/a&pth=/b", "/?path=/a%00"]
         {

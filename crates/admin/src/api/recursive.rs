@@ -1,15 +1,15 @@
 //! Changes of whole subtrees.
 //!
-//! First a plan is made: the subtree is walked as the asker may see it. Where something in it may not be read or not be
-//! changed, or there is too much of it, the request is refused and nothing is changed. Then the plan is carried out
-//! from the leaves up, to its end, also when the client closes its connection meanwhile. What was created since
-//! the plan was made stays, also under a path that is in the plan: a znode counts by its path and its czxid.
+//! First a plan is made: the subtree is walked with the caller's permissions. If something in it may not be read or not
+//! be changed, or it is too large, the request is rejected and nothing is changed. Then the plan is carried out
+//! from the leaves up, to its end, even if the client closes its connection meanwhile. Znodes that were created since
+//! the plan was made stay, even under a path that is in the plan: a znode is identified by its path and its czxid.
 //!
-//! A deletion goes in transactions of up to [`DELETIONS_PER_TXN`] znodes, so a small subtree goes as a
-//! whole or not at all. The protocol has no transaction for ACLs: they are replaced one by one, many
-//! requests under way at a time. A failure half-way, which after the plan is a change by another client or the loss
-//! of the server, stops the work; the answer says how much was done (`deleted`, `changed`). The same request again goes
-//! on from there, unless the ACLs that were set keep the asker from it.
+//! A deletion uses transactions of up to [`DELETIONS_PER_TXN`] znodes, so a small subtree is deleted as a
+//! whole or not at all. The protocol has no transaction for ACLs: they are replaced one by one, with many
+//! requests in flight. A failure half-way, which after the plan is a change by another client or the loss
+//! of the server, stops the work; the response has the number of completed changes (`deleted`, `changed`). The same
+//! request again continues from there, unless the new ACLs prevent the caller from doing so.
 
 use axum::http::StatusCode;
 use herdsman_client::{Acl, ErrorKind, Op, Outcome};
@@ -22,36 +22,36 @@ use herdsman_tree::{VisitedZnode, WalkAction};
 use super::limits::Permit;
 use super::query::ANY_VERSION;
 use super::shapes::acl_bytes;
-use super::steps::{Looker, SteppedWalk};
+use super::steps::{SteppedWalk, TreeReader};
 use super::write::with_stat;
+use crate::caller_sessions::CallerSession;
 use crate::error::ApiError;
 use crate::identity::Identity;
-use crate::stand_ins::StandIn;
 use crate::state::AdminState;
 
-/// Znodes that one request may change.
+/// Most znodes that one request may change.
 const ZNODES_MAX: usize = 100_000;
-/// Bytes of their paths. Up to 8 plans exist at once.
+/// Most bytes of their paths. Up to 8 plans exist at a time.
 const PLAN_BYTES_MAX: usize = 16 << 20;
-/// Bytes of ACLs that one request may write: znodes times the length of the list.
+/// Most bytes of ACLs that one request may write: znodes times the length of the list.
 const ACL_BYTES_MAX: usize = 256 << 20;
-/// Of these, what may be in flight at once.
+/// Most of these in flight.
 const ACL_BYTES_IN_FLIGHT_MAX: usize = 4 << 20;
-/// Znodes that go at once.
+/// Most znodes deleted in one transaction.
 const DELETIONS_PER_TXN: usize = 500;
-/// What a deletion takes of a request besides its path.
+/// The size of a deletion in a request, without its path.
 const DELETION_EXTRA_BYTES: usize = 32;
-/// Requests that are under way at once.
+/// Most requests in flight.
 const PIPELINE: usize = 128;
 
-/// What became of a change of ACLs.
+/// The result of a change of ACLs.
 pub(super) struct AclsSet {
     pub(super) changed: usize,
-    /// The service's own znodes, if they were left out.
+    /// The service's own znodes, if they were skipped.
     pub(super) skipped: Vec<&'static str>,
 }
 
-/// Deletes a znode and all that is below it. Returns how many that were.
+/// Deletes a znode and everything below it. Returns the number of deleted znodes.
 pub(super) async fn delete(
     state: &AdminState,
     identity: &Identity,
@@ -67,10 +67,10 @@ pub(super) async fn delete(
     let plan = Plan::make(state, identity, path, may_lose_children).await.map_err(nothing_done)?;
     let txn_bytes_max = state.server.config().limits.frame_bytes_max as usize / 2;
     let work = Work::new(state, identity, plan).await?;
-    to_the_end(work.delete(txn_bytes_max)).await
+    run_to_completion(work.delete(txn_bytes_max)).await
 }
 
-/// Replaces the ACL of a znode and of all that is below it.
+/// Replaces the ACL of a znode and of everything below it.
 pub(super) async fn set_acl(
     state: &AdminState,
     identity: &Identity,
@@ -84,22 +84,22 @@ pub(super) async fn set_acl(
     check_acl_bytes(plan.rest.len(), acl_bytes(&acl)).map_err(|error| error.with("changed", 0))?;
     let skipped = plan.skipped.clone();
     let work = Work::new(state, identity, plan).await?;
-    let changed = to_the_end(work.set_acl(acl)).await?;
+    let changed = run_to_completion(work.set_acl(acl)).await?;
     Ok(AclsSet { changed, skipped })
 }
 
-/// Carries on when the client has gone.
-async fn to_the_end<T: Send + 'static>(
+/// Completes the work even if the client closes its connection.
+async fn run_to_completion<T: Send + 'static>(
     work: impl Future<Output = Result<T, ApiError>> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::spawn(work).await.unwrap_or_else(|_| {
         let message =
-            "the work ended early: some of it may have been done; look before you try again";
+            "the operation ended early: some of it may have been done; check before you retry";
         Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Unknown", message))
     })
 }
 
-/// A change of many znodes cannot expect a version of its first one for sure, but it can look.
+/// Checks the version of the first znode in advance: a change of many znodes cannot guarantee it.
 fn check_version(
     state: &AdminState,
     identity: &Identity,
@@ -107,8 +107,8 @@ fn check_version(
     expected: i32,
     version_of: impl Fn(&Stat) -> i32,
 ) -> Result<(), ApiError> {
-    let looker = Looker::new(&state.server, &identity.ids);
-    let stat = looker.look(|sight| sight.znode(path).map(|znode| znode.stat()))?;
+    let reader = TreeReader::new(&state.server, &identity.ids);
+    let stat = reader.read(|visible| visible.znode(path).map(|znode| znode.stat()))?;
     let stat = stat.map_err(|code| ApiError::refused(code, path))?;
     if expected == ANY_VERSION || expected == version_of(&stat) {
         return Ok(());
@@ -116,13 +116,13 @@ fn check_version(
     Err(with_stat(ApiError::refused(ErrorCode::BadVersion, path), state, identity, path))
 }
 
-/// To delete a znode takes a permission on its parent.
+/// Checks the permission to delete, which the parent's ACL grants.
 fn check_parent(state: &AdminState, identity: &Identity, path: &str) -> Result<(), ApiError> {
     let parent =
         split(path).map_or(ROOT, |(parent, _)| if parent.is_empty() { ROOT } else { parent });
-    let looker = Looker::new(&state.server, &identity.ids);
-    looker
-        .look(|sight| sight.check(parent, Perms::DELETE))?
+    let reader = TreeReader::new(&state.server, &identity.ids);
+    reader
+        .read(|visible| visible.check(parent, Perms::DELETE))?
         .map_err(|code| unchanged(ApiError::refused(code, parent)))
 }
 
@@ -146,21 +146,21 @@ fn check_acl_bytes(znodes: usize, acl_bytes: usize) -> Result<(), ApiError> {
     }
     Err(ApiError::bad_request(format!(
         "{znodes} znodes with an ACL of {acl_bytes} bytes each are more than {ACL_BYTES_MAX} bytes; nothing was \
-         changed; take smaller subtrees"
+         changed; use smaller subtrees"
     )))
 }
 
-/// A znode that shall be changed.
+/// A znode to be changed.
 #[derive(Clone, Debug)]
 struct Planned {
     path: String,
     czxid: Zxid,
 }
 
-/// What shall be changed.
+/// The znodes to be changed.
 #[derive(Debug)]
 struct Plan {
-    /// Parents first, to be taken from the end.
+    /// Parents first; processed from the end.
     rest: Vec<Planned>,
     skipped: Vec<&'static str>,
     _permit: Permit,
@@ -182,7 +182,7 @@ impl Plan {
         while has_more {
             has_more = walk
                 .step(|visit| {
-                    // Some of these cannot be changed at all.
+                    // Some of these znodes cannot be changed at all.
                     if root == ROOT && visit.path == ZOOKEEPER {
                         plan.skipped.push(ZOOKEEPER);
                         return WalkAction::SkipSubtree;
@@ -202,14 +202,14 @@ impl Plan {
             if plan.rest.len() > ZNODES_MAX || bytes > PLAN_BYTES_MAX {
                 return Err(ApiError::bad_request(format!(
                     "more than {ZNODES_MAX} znodes, or {PLAN_BYTES_MAX} bytes of paths, are too many for one \
-                     request; nothing was changed; take smaller subtrees, or `herdsman shell`"
+                     request; nothing was changed; use smaller subtrees, or `herdsman shell`"
                 )));
             }
         }
         Ok(plan)
     }
 
-    /// Takes the last znodes, as many as one transaction can delete; the deepest first.
+    /// Removes the last znodes from the plan, as many as one transaction can delete; the deepest first.
     fn next_deletions(&mut self, bytes_max: usize) -> Vec<Planned> {
         let mut batch = Vec::new();
         let mut bytes = 0;
@@ -227,14 +227,14 @@ impl Plan {
 /// A plan that is being carried out.
 struct Work {
     server: ServerHandle,
-    stand_in: StandIn,
+    session: CallerSession,
     plan: Plan,
 }
 
 impl Work {
     async fn new(state: &AdminState, identity: &Identity, plan: Plan) -> Result<Self, ApiError> {
         let server = state.server.clone();
-        Ok(Work { server, stand_in: state.stand_ins.of(identity).await?, plan })
+        Ok(Work { server, session: state.caller_sessions.of(identity).await?, plan })
     }
 
     async fn delete(mut self, txn_bytes_max: usize) -> Result<usize, ApiError> {
@@ -247,7 +247,7 @@ impl Work {
         Ok(deleted)
     }
 
-    /// Deletes these, all or none of those that are still there.
+    /// Deletes a batch: all or none of the znodes that still exist.
     async fn delete_batch(&self, mut batch: Vec<Planned>) -> Result<usize, herdsman_client::Error> {
         loop {
             self.drop_missing(&mut batch).await?;
@@ -255,12 +255,12 @@ impl Work {
                 return Ok(0);
             }
             let ops = batch.iter().map(|one| Op::delete(&one.path));
-            let Err(error) = self.stand_in.client().transaction(ops).await else {
+            let Err(error) = self.session.client().transaction(ops).await else {
                 return Ok(batch.len());
             };
             match error.failed_op().filter(|_| *error.kind() == ErrorKind::NoNode) {
-                // Another client deletes here, too. What it has deleted before, the tree of this server shows now, and
-                // all of that is forgotten at once: one attempt for each znode would be a txn for each.
+                // Another client deletes in the same subtree. This server's tree shows by now what was deleted, and
+                // all of that is dropped at once: one attempt for each znode would cost a txn for each.
                 Some(gone) => _ = batch.remove(gone),
                 None => return Err(error),
             }
@@ -275,13 +275,13 @@ impl Work {
             let mut batch = self.plan.rest.split_off(from);
             let dropped = self.drop_missing(&mut batch).await;
             dropped.map_err(|error| partial_failure(error, "changed", changed))?;
-            let client = self.stand_in.client();
+            let client = self.session.client();
             let sent = batch.iter().rev().map(|one| client.set_acl(&one.path, &acl[..]).send());
             let mut failure: Option<herdsman_client::Error> = None;
             for reply in sent.collect::<Vec<_>>() {
                 match reply.await {
                     Ok(_) => changed += 1,
-                    // What has gone meanwhile needs no ACL.
+                    // A znode that was deleted meanwhile needs no ACL.
                     Err(error) if *error.kind() == ErrorKind::NoNode => {}
                     Err(error) if failure.is_none() || error.outcome() == Outcome::Unknown => {
                         failure = Some(error);
@@ -296,37 +296,37 @@ impl Work {
         Ok(changed)
     }
 
-    /// Leaves out what is no longer there, or is another znode now. A follower syncs first, because its tree may lag.
-    /// ACLs do not matter: a znode that was created anew must stay also if the asker may not read it. Nothing of it is
-    /// shown.
+    /// Drops znodes that no longer exist or were replaced by another one. A follower syncs first, because its tree may
+    /// lag. ACLs are ignored: a znode that was created again must stay even if the caller may not read it. Nothing of
+    /// it is shown.
     async fn drop_missing(&self, batch: &mut Vec<Planned>) -> Result<(), herdsman_client::Error> {
         let Some(first) = batch.first() else { return Ok(()) };
-        self.stand_in.client().sync(&first.path).await?;
+        self.session.client().sync(&first.path).await?;
         let everything = [Id::new(SUPER, "")];
         let tree = self.server.core().tree();
-        let sight = tree.visible_to(&everything);
-        batch.retain(|one| sight.znode(&one.path).is_ok_and(|now| now.stat().czxid == one.czxid));
+        let visible = tree.visible_to(&everything);
+        batch.retain(|one| visible.znode(&one.path).is_ok_and(|now| now.stat().czxid == one.czxid));
         Ok(())
     }
 }
 
-/// Says what was done before something failed.
+/// Adds to an error what was done before the failure.
 fn partial_failure(error: herdsman_client::Error, field: &'static str, count: usize) -> ApiError {
     let outcome = error.outcome();
     let mut error = ApiError::from(error);
     let again = match field {
         "changed" => {
-            "the same request again goes on with the rest if the new ACL lets you read and administer what \
-             has it; otherwise send it as a user who may"
+            "the same request again continues with the rest if you may still read and administer the znodes \
+             that have the new ACL; otherwise send it as a user who may"
         }
-        _ => "the same request again goes on with the rest",
+        _ => "the same request again continues with the rest",
     };
     let counted = match (outcome, count) {
         (Outcome::Unknown, _) => {
             format!("; {count} znodes were {field} before, and some more may have been; {again}")
         }
         (Outcome::Applied, _) => {
-            format!("; {count} znodes were {field} before it; {again}")
+            format!("; {count} znodes were {field} before that; {again}")
         }
         (Outcome::NotApplied, 0) => "; nothing was changed".to_owned(),
         (Outcome::NotApplied, _) => format!("; {count} znodes were {field} before; {again}"),
@@ -392,7 +392,7 @@ mod tests {
 
     /// It used to be one transaction for each znode.
     #[tokio::test]
-    async fn what_another_client_has_deleted_costs_no_transactions() {
+    async fn znodes_deleted_by_another_client_cost_no_transactions() {
         let server = TestServer::start();
         let client = client(&server).await;
         let (state, identity) = state(&server);
@@ -409,7 +409,7 @@ mod tests {
         assert!(client.exists("/app").await.unwrap().is_none());
     }
 
-    /// Paths used to be counted, not measured: 100,000 of them could take gigabytes.
+    /// Paths used to be counted, not measured: 100,000 of them could need gigabytes.
     #[tokio::test]
     async fn plans_are_bounded_in_bytes() {
         let server = TestServer::start();
@@ -455,16 +455,16 @@ mod tests {
         assert!(error.message.ends_with("; nothing was changed"), "{}", error.message);
     }
 
-    /// The new ACL may take the asker's own permissions.
+    /// The new ACL may remove the caller's own permissions.
     #[test]
     fn an_interrupted_change_of_acls_promises_no_more_than_it_can() {
         let lost = herdsman_client::Error::unknown(ErrorKind::ConnectionLoss);
         let message = partial_failure(lost, "changed", 500).message;
-        assert!(message.contains("goes on with the rest if the new ACL lets you"), "{message}");
+        assert!(message.contains("continues with the rest if you may still read"), "{message}");
     }
 
     #[tokio::test]
-    async fn what_was_created_meanwhile_stays_under_the_same_path() {
+    async fn a_znode_created_meanwhile_under_the_same_path_stays() {
         let server = TestServer::start();
         let client = client(&server).await;
         let (state, identity) = state(&server);
@@ -478,9 +478,9 @@ mod tests {
         assert_eq!(client.get("/app/0-7").await.unwrap().data, "new");
     }
 
-    /// It used to be deleted, because its czxid was compared only where its ACL let the asker read it.
+    /// It used to be deleted, because its czxid was compared only if its ACL allowed the caller to read it.
     #[tokio::test]
-    async fn what_was_created_meanwhile_stays_also_if_the_asker_may_not_read_it() {
+    async fn an_unreadable_znode_created_meanwhile_stays() {
         let server = TestServer::start();
         let client = client(&server).await;
         let (state, identity) = state(&server);

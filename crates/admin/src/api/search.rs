@@ -1,8 +1,8 @@
-//! A search through names and data of a subtree.
+//! Searches names and data of a subtree.
 //!
-//! Only what the asker could find with a client is found: nothing below a znode that may not be read,
-//! and no data of one. Matches come in the order of the walk, by name. The search ends early, and says
-//! so, when there are enough matches or enough bytes of them, or when it has looked at much or for long.
+//! A search finds only what the caller could find with a client: nothing below an unreadable znode, and
+//! not its data. Matches are in the order of the walk, by name. The search ends early, and reports that,
+//! when there are enough matches or enough bytes of them, or when it has scanned too much or too long.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use axum::response::Response;
 use herdsman_tree::{VisibleZnode, VisitedZnode, WalkAction};
 use serde::{Deserialize, Serialize};
 
-use super::callers::Reader;
+use super::callers::ReadAccess;
 use super::needle::Needle;
 use super::query::{Parameters, ZnodePath};
 use super::steps::SteppedWalk;
@@ -22,15 +22,15 @@ use crate::views::rendered::Rendered;
 
 const MATCHES_DEFAULT: usize = 100;
 const MATCHES_MAX: usize = 1000;
-/// Bytes of paths and excerpts of all matches, and of paths that one step takes along.
+/// Most bytes of paths and excerpts of all matches, and of paths that one step collects.
 const PATH_BYTES_MAX: usize = 4 << 20;
-/// Bytes of what is looked for.
+/// Most bytes of the text to search for.
 const QUERY_BYTES_MAX: usize = 1000;
-/// Znodes that one search looks at.
+/// Most znodes that one search scans.
 const SCANNED_MAX: usize = 5_000_000;
 /// How long one search may take.
 const TIME_MAX: Duration = Duration::from_secs(20);
-/// Bytes of data shown on either side of a match.
+/// Bytes of data shown on each side of a match.
 const EXCERPT_BYTES: usize = 40;
 
 #[derive(Debug, Deserialize)]
@@ -39,21 +39,21 @@ pub(super) struct SearchParameters {
     q: String,
     path: Option<ZnodePath>,
     #[serde(default)]
-    r#in: Places,
+    r#in: SearchIn,
     limit: Option<usize>,
 }
 
-/// Where to look.
+/// Where to search.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Places {
+enum SearchIn {
     Names,
     Data,
     #[default]
     Both,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Found {
     matches: Vec<Match>,
@@ -69,7 +69,7 @@ impl Found {
         self.matches.push(found);
     }
 
-    /// Whether no more are wanted.
+    /// Whether the limit of matches is reached.
     fn is_full(&self, limit: usize) -> bool {
         self.matches.len() > limit || self.bytes > PATH_BYTES_MAX
     }
@@ -78,13 +78,13 @@ impl Found {
 #[derive(Debug, Serialize)]
 struct Match {
     path: String,
-    r#where: Place,
+    r#where: MatchIn,
     excerpt: String,
 }
 
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Place {
+enum MatchIn {
     Name,
     Data,
 }
@@ -92,7 +92,7 @@ enum Place {
 /// `GET /search`.
 pub(super) async fn search(
     State(state): State<AdminState>,
-    Reader(identity): Reader,
+    ReadAccess(identity): ReadAccess,
     Parameters(parameters): Parameters<SearchParameters>,
 ) -> Result<Response, ApiError> {
     if parameters.q.is_empty() || parameters.q.len() > QUERY_BYTES_MAX {
@@ -108,8 +108,8 @@ pub(super) async fn search(
     let mut found = Found::default();
     let mut has_more = true;
     while has_more && !found.truncated {
-        has_more = walk.step(|visit| search.look(visit, &mut found)).await?;
-        search.look_into_data(&mut found, limit);
+        has_more = walk.step(|visit| search.visit(visit, &mut found)).await?;
+        search.search_data(&mut found, limit);
         let is_enough = found.scanned >= SCANNED_MAX || started.elapsed() >= TIME_MAX;
         found.truncated = found.is_full(limit) || search.is_cut_short || (has_more && is_enough);
     }
@@ -119,13 +119,13 @@ pub(super) async fn search(
 
 struct Search {
     needle: Needle,
-    places: Places,
-    /// Names have no slash: who looks for one means paths.
+    places: SearchIn,
+    /// Whether to search paths: names have no slash, so a text with one means paths.
     in_paths: bool,
-    /// What to look into when the tree is no longer held, in the order of the walk.
+    /// Znodes to search when the tree is unlocked again, in the order of the walk.
     candidates: Vec<Candidate>,
     candidate_bytes: usize,
-    /// More paths came in one step than may be taken along.
+    /// One step had more paths than may be collected.
     is_cut_short: bool,
 }
 
@@ -147,16 +147,16 @@ impl Search {
         }
     }
 
-    /// Looks at a znode while the tree is held; data is only taken along.
-    fn look(&mut self, visit: VisitedZnode<'_>, found: &mut Found) -> WalkAction {
+    /// Visits a znode while the tree is locked; its data is only collected.
+    fn visit(&mut self, visit: VisitedZnode<'_>, found: &mut Found) -> WalkAction {
         if self.is_cut_short {
             return WalkAction::SkipSubtree;
         }
         found.scanned += 1;
         let name = visit.path.rsplit('/').next().unwrap_or_default();
         let text = if self.in_paths { visit.path } else { name };
-        let in_name = self.places != Places::Data && self.needle.is_in(text);
-        let wants_data = self.places != Places::Names;
+        let in_name = self.places != SearchIn::Data && self.needle.is_in(text);
+        let wants_data = self.places != SearchIn::Names;
         let is_long_enough = |data: &[u8]| data.len() >= self.needle.len();
         let data = visit
             .znode
@@ -170,9 +170,9 @@ impl Search {
         WalkAction::Descend
     }
 
-    /// Looks into the data that was taken along, until there are more matches than wanted. A step of the walk bounds
-    /// how much that is.
-    fn look_into_data(&mut self, found: &mut Found, limit: usize) {
+    /// Searches the collected data, until there are more matches than requested. A step of the walk bounds its
+    /// amount.
+    fn search_data(&mut self, found: &mut Found, limit: usize) {
         self.candidate_bytes = 0;
         for Candidate { path, in_name, data } in self.candidates.drain(..) {
             if found.is_full(limit) {
@@ -181,22 +181,22 @@ impl Search {
             let at = data.as_deref().and_then(|data| self.needle.find(data));
             if in_name {
                 let name = path.rsplit('/').next().unwrap_or_default().to_owned();
-                found.push(Match { path: path.clone(), r#where: Place::Name, excerpt: name });
+                found.push(Match { path: path.clone(), r#where: MatchIn::Name, excerpt: name });
             }
             if let (Some(at), Some(data)) = (at, data) {
                 let excerpt = excerpt(&data, at, self.needle.len());
-                found.push(Match { path, r#where: Place::Data, excerpt });
+                found.push(Match { path, r#where: MatchIn::Data, excerpt });
             }
         }
     }
 }
 
-/// What stands around a match, on one line, with a mark where something is left out.
+/// The text around a match, on one line, with an ellipsis where something is cut off.
 fn excerpt(data: &[u8], at: usize, len: usize) -> String {
     let start = at.saturating_sub(EXCERPT_BYTES);
     let end = (at + len).saturating_add(EXCERPT_BYTES).min(data.len());
     let text = String::from_utf8_lossy(&data[start..end]);
-    // A character that was cut in two at either end is left out with the rest.
+    // A character that was cut in two at either end is dropped.
     let text = if start > 0 { text.trim_start_matches('\u{fffd}') } else { &text };
     let text = if end < data.len() { text.trim_end_matches('\u{fffd}') } else { text };
     let shown: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

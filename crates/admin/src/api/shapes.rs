@@ -1,4 +1,4 @@
-//! What znodes, stats and ACLs look like in answers, and ACLs in requests.
+//! The JSON forms of znodes, stats and ACLs.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
 
-/// Zxids and session ids are written so: JavaScript's numbers cannot hold them.
+/// The form of zxids and session ids: they do not fit into JavaScript's numbers.
 pub(super) fn hex(number: i64) -> String {
     format!("{number:#x}")
 }
@@ -52,7 +52,7 @@ pub(super) fn owner_shape(stat: &Stat) -> Option<String> {
     (stat.ephemeral_owner != 0).then(|| hex(stat.ephemeral_owner))
 }
 
-/// How a znode's life ends.
+/// The type of a znode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum NodeType {
@@ -82,7 +82,7 @@ pub(super) fn ttl_ms(owner: Owner) -> Option<i64> {
     }
 }
 
-/// Data as text where it is text, else in base64; null data is neither.
+/// Data: as text if it is text, else in base64; null data has neither.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct DataShape {
     data: Option<String>,
@@ -135,17 +135,17 @@ impl From<&Acl> for AclEntry {
     }
 }
 
-/// An ACL in an answer.
+/// An ACL in a response.
 pub(super) fn acl_shape(acl: &[Acl]) -> Vec<AclEntry> {
     acl.iter().map(AclEntry::from).collect()
 }
 
-/// What an ACL takes in a request and in the transaction log.
+/// The size of an ACL in a request and in the transaction log.
 pub(super) fn acl_bytes(acl: &[Acl]) -> usize {
     acl.iter().map(|entry| size_of::<i32>() * 3 + entry.id.scheme.len() + entry.id.id.len()).sum()
 }
 
-/// An ACL of a request.
+/// Reads an ACL of a request.
 pub(super) fn acl_of(entries: Vec<AclEntry>) -> Result<Vec<Acl>, ApiError> {
     let read = |AclEntry { scheme, id, perms }: AclEntry| {
         Ok(Acl { perms: parse_perms(&perms)?, id: Id { scheme, id } })
@@ -153,7 +153,7 @@ pub(super) fn acl_of(entries: Vec<AclEntry>) -> Result<Vec<Acl>, ApiError> {
     entries.into_iter().map(read).collect()
 }
 
-/// Permissions as letters; as a number if there are bits that have none.
+/// Permissions as letters; as a number if there are bits without a letter.
 fn perms_text(perms: Perms) -> String {
     if perms.0 & !Perms::ALL.0 != 0 {
         return perms.0.to_string();
@@ -162,7 +162,7 @@ fn perms_text(perms: Perms) -> String {
     granted.map(|(letter, _)| *letter).collect()
 }
 
-/// Takes what [`perms_text`] gives.
+/// Parses the text of [`perms_text`].
 fn parse_perms(text: &str) -> Result<Perms, ApiError> {
     if let Ok(bits) = text.parse() {
         return Ok(Perms(bits));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn data_that_is_no_text_is_coded() {
+    fn data_that_is_not_text_is_encoded() {
         let shape = |data| serde_json::to_value(DataShape::of(data)).unwrap();
         assert_eq!(shape(Some("grüß".as_bytes()))["data"], "grüß");
         assert_eq!(shape(Some(&[0xff, 0]))["data_base64"], "/wA=");

@@ -1,5 +1,5 @@
-//! Long looks at the tree, a step at a time: each step holds the tree for a moment, and between two of
-//! them other requests have their turn.
+//! Reads the tree in steps: each step locks the tree only briefly, and between two steps other requests
+//! are served.
 
 use std::sync::Arc;
 
@@ -10,52 +10,52 @@ use herdsman_tree::{StepLimit, Tree, TreeWalk, VisibleTree, VisitedZnode, WalkAc
 
 use crate::error::ApiError;
 
-/// What is looked at while the tree is held.
+/// The size of a step.
 pub(super) const STEP: StepLimit = StepLimit { znodes: 1000, bytes: 1 << 20 };
 
-/// The tree of a server as somebody may see it, as long as it is the same tree.
+/// Reads the tree with a caller's ids, while the server has the same tree.
 #[derive(Clone, Debug)]
-pub(super) struct Looker {
+pub(super) struct TreeReader {
     server: ServerHandle,
     ids: Arc<[Id]>,
     generation: u64,
 }
 
-impl Looker {
+impl TreeReader {
     pub(super) fn new(server: &ServerHandle, ids: &Arc<[Id]>) -> Self {
         let _tree = server.core().tree();
-        Looker {
+        TreeReader {
             server: server.clone(),
             ids: Arc::clone(ids),
             generation: server.core().tree_generation(),
         }
     }
 
-    /// Looks at the tree for a moment.
+    /// Locks the tree and reads it.
     ///
     /// # Errors
-    /// The server has put another tree in its place, because it came back to an ensemble that had
-    /// gone on, or because a backup was restored.
-    pub(super) fn look<T>(&self, look: impl FnOnce(VisibleTree<'_>) -> T) -> Result<T, ApiError> {
+    /// Fails if the server has replaced its tree, because it rejoined an ensemble that had
+    /// continued without it, or because a backup was restored.
+    pub(super) fn read<T>(&self, read: impl FnOnce(VisibleTree<'_>) -> T) -> Result<T, ApiError> {
         let tree = self.server.core().tree();
         if self.server.core().tree_generation() != self.generation {
-            let message = "the server has taken over another tree meanwhile; ask again";
+            let message = "the server has replaced its tree meanwhile; send the request again";
             return Err(ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "TreeReplaced", message));
         }
         let tree: &Tree = &tree;
-        Ok(look(tree.visible_to(&self.ids)))
+        Ok(read(tree.visible_to(&self.ids)))
     }
 
-    /// Lets others have their turn.
+    /// Yields to other requests.
     pub(super) async fn pause(&self) {
         tokio::task::yield_now().await;
     }
 }
 
-/// A walk of a subtree as somebody may see it.
+/// A walk of a subtree with a caller's ids.
 #[derive(Debug)]
 pub(super) struct SteppedWalk {
-    looker: Looker,
+    reader: TreeReader,
     walk: TreeWalk,
 }
 
@@ -65,13 +65,13 @@ impl SteppedWalk {
         ids: &Arc<[Id]>,
         path: &str,
     ) -> Result<Self, ApiError> {
-        let looker = Looker::new(server, ids);
-        let walk = looker.look(|sight| TreeWalk::start(sight, path))?;
+        let reader = TreeReader::new(server, ids);
+        let walk = reader.read(|visible| TreeWalk::start(visible, path))?;
         let walk = walk.map_err(|code| ApiError::refused(code, path))?;
-        Ok(SteppedWalk { looker, walk })
+        Ok(SteppedWalk { reader, walk })
     }
 
-    /// Visits some znodes. False when there are no more.
+    /// Visits some znodes. Returns false when there are no more.
     pub(super) async fn step(
         &mut self,
         visit: impl FnMut(VisitedZnode<'_>) -> WalkAction,
@@ -79,15 +79,15 @@ impl SteppedWalk {
         self.step_by(STEP, visit).await
     }
 
-    /// Visits znodes up to a limit. False when there are no more.
+    /// Visits znodes up to a limit. Returns false when there are no more.
     pub(super) async fn step_by(
         &mut self,
         limit: StepLimit,
         mut visit: impl FnMut(VisitedZnode<'_>) -> WalkAction,
     ) -> Result<bool, ApiError> {
-        self.looker.pause().await;
+        self.reader.pause().await;
         self.walk.settle();
         let walk = &mut self.walk;
-        self.looker.look(|sight| walk.step(sight, limit, &mut visit))
+        self.reader.read(|visible| walk.step(visible, limit, &mut visit))
     }
 }

@@ -1,10 +1,10 @@
-//! Changes as they happen, as server-sent events.
+//! Streams changes as server-sent events.
 //!
-//! A stream is a persistent watch of the asker's stand-in session, so it shows what a client of the
-//! asker would hear. First comes `ready`: from then on nothing is missed. Then `change` for each
-//! change, and `gap` where some may have been missed, because the connection to the server was gone
-//! or the reader was slow; after it one reads anew. At most 1024 changes wait for a slow reader. The
-//! stream ends with the server, and when the reader goes the watch goes too.
+//! A stream is a persistent watch of the session on behalf of the caller, so it shows what a client of the
+//! caller would get. It begins with `ready`: after that no change is missed. Then `change` for each
+//! change, and `gap` if some may have been missed, because the connection to the server was lost or the
+//! client read too slowly; the client should then read again. Up to 1024 changes are queued for a slow
+//! client. The stream ends with the server; when the client leaves, the watch is removed.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,17 +19,17 @@ use herdsman_server::ServerHandle;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::callers::Reader;
+use super::callers::ReadAccess;
 use super::limits::Permit;
 use super::query::{Parameters, ZnodePath};
+use crate::caller_sessions::CallerSession;
 use crate::error::ApiError;
-use crate::stand_ins::StandIn;
 use crate::state::AdminState;
 
-/// A comment is sent when there was nothing else for so long, so that nobody on the way gives up.
+/// A comment is sent after this time without an event, so that proxies do not close the connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// How often a stream without a connection looks whether the server is ending.
-const LOOK_AFTER_SERVER: Duration = Duration::from_secs(1);
+/// How often a stream without a connection checks whether the server is stopping.
+const SERVER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -41,20 +41,20 @@ pub(super) struct WatchParameters {
 /// `GET /watch`.
 pub(super) async fn watch(
     State(state): State<AdminState>,
-    Reader(identity): Reader,
+    ReadAccess(identity): ReadAccess,
     Parameters(WatchParameters { path, recursive }): Parameters<WatchParameters>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, ApiError> {
     let permit = state.limits.stream(identity.peer.ip())?;
-    let stand_in = state.stand_ins.of(&identity).await?;
-    let call = stand_in.client().watch(path.as_str());
+    let session = state.caller_sessions.of(&identity).await?;
+    let call = session.client().watch(path.as_str());
     let call = if recursive == Some(true) { call.recursive() } else { call };
     let watch = call.await?;
-    let following = Following {
-        connection: stand_in.client().events(),
+    let following = EventStream {
+        connection: session.client().events(),
         watch,
         server: state.server,
         is_ready: false,
-        _stand_in: stand_in,
+        _stand_in: session,
         _permit: permit,
     };
     let events = stream::unfold(following, |mut following| async {
@@ -64,17 +64,17 @@ pub(super) async fn watch(
     Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)))
 }
 
-/// A stream under way.
-struct Following {
+/// An open stream.
+struct EventStream {
     watch: PersistentWatch,
     connection: ConnectionEvents,
     server: ServerHandle,
     is_ready: bool,
-    _stand_in: StandIn,
+    _stand_in: CallerSession,
     _permit: Permit,
 }
 
-impl Following {
+impl EventStream {
     async fn next(&mut self) -> Option<Event> {
         if !self.is_ready {
             self.is_ready = true;
@@ -86,11 +86,11 @@ impl Following {
             }
             tokio::select! {
                 update = self.watch.next() => return event(&update?),
-                // Whatever it is: the server may be ending.
+                // Whatever the event is: the server may be stopping.
                 changed = self.connection.next() => {
                     changed?;
                 }
-                () = tokio::time::sleep(LOOK_AFTER_SERVER) => {}
+                () = tokio::time::sleep(SERVER_CHECK_INTERVAL) => {}
             }
         }
     }
@@ -102,7 +102,7 @@ fn event(update: &WatchUpdate) -> Option<Event> {
             let change = json!({ "type": kind_name(*kind), "path": path });
             Event::default().event("change").data(change.to_string())
         }
-        // Whatever else the client may have to report one day, reading anew is right.
+        // For any other update that the client library may add, reading again is right.
         _ => Event::default().event("gap").data("{}"),
     })
 }

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::body::{JsonBody, data_of};
-use super::callers::Writer;
+use super::callers::WriteAccess;
 use super::query::{Parameters, ZnodePath, expected_version};
 use super::recursive;
 use super::shapes::{AclEntry, NodeType, StatShape, acl_of};
@@ -21,17 +21,17 @@ use crate::error::ApiError;
 use crate::identity::Identity;
 use crate::state::AdminState;
 
-/// How often a creation with its parents is tried while other clients create and delete the same parents.
+/// Most attempts to create a znode with its parents while other clients create and delete the same parents.
 const PARENTS_ATTEMPTS_MAX: usize = 10;
 
-/// A sequential znode's path may end with a slash, so it is checked when it is known what it is for.
+/// The path is checked later: that of a sequential znode may end with a slash.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CreateParameters {
     path: String,
 }
 
-/// What a new znode shall be.
+/// A new znode.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct NewNode {
@@ -45,12 +45,12 @@ pub(super) struct NewNode {
 }
 
 impl NewNode {
-    /// Without data it is empty.
+    /// Takes the data; empty by default.
     pub(super) fn take_data(&mut self) -> Result<Bytes, ApiError> {
         Ok(data_of(self.data.take(), self.data_base64.take())?.unwrap_or_default())
     }
 
-    /// Without an ACL it is open to all, as everywhere in ZooKeeper.
+    /// Takes the ACL; by default it is open to all, as everywhere in ZooKeeper.
     pub(super) fn take_acl(&mut self) -> Result<Vec<Acl>, ApiError> {
         self.acl.take().map_or_else(|| Ok(vec![Acl::world(Perms::ALL)]), acl_of)
     }
@@ -58,8 +58,8 @@ impl NewNode {
     pub(super) fn lifetime(&self) -> Result<Lifetime, ApiError> {
         match (self.r#type, self.ttl_ms) {
             (NodeType::Ephemeral, _) => Err(ApiError::bad_request(
-                "an ephemeral znode lives as long as the session that creates it, and a request \
-                 over HTTP has none that lasts; use a client, or a znode with a ttl",
+                "an ephemeral znode lives as long as its session, and an HTTP request has no lasting \
+                 session; use a client, or a znode with a ttl",
             )),
             (NodeType::Ttl, Some(ttl_ms @ 1..=TTL_MS_MAX)) => {
                 Ok(Lifetime::Ttl(Duration::from_millis(ttl_ms.unsigned_abs())))
@@ -67,7 +67,7 @@ impl NewNode {
             (NodeType::Ttl, _) => Err(ApiError::bad_request(format!(
                 "the type ttl needs a ttl_ms from 1 to {TTL_MS_MAX}"
             ))),
-            (_, Some(_)) => Err(ApiError::bad_request("ttl_ms goes with the type ttl only")),
+            (_, Some(_)) => Err(ApiError::bad_request("ttl_ms is only valid with the type ttl")),
             (NodeType::Container, None) => Ok(Lifetime::Container),
             (NodeType::Persistent, None) => Ok(Lifetime::Persistent),
         }
@@ -77,13 +77,13 @@ impl NewNode {
 /// `POST /node`.
 pub(super) async fn create(
     State(state): State<AdminState>,
-    Writer(identity): Writer,
+    WriteAccess(identity): WriteAccess,
     Parameters(CreateParameters { path }): Parameters<CreateParameters>,
     JsonBody(mut new): JsonBody<NewNode>,
 ) -> Result<(StatusCode, Json<Value>), ApiError> {
     let (data, acl, lifetime) = (new.take_data()?, new.take_acl()?, new.lifetime()?);
-    let stand_in = state.stand_ins.of(&identity).await?;
-    let client = stand_in.client();
+    let session = state.caller_sessions.of(&identity).await?;
+    let client = session.client();
     let created = if new.parents {
         let op = Op::create(&path, data).acl(acl).lifetime(lifetime);
         let op = if new.sequential { op.sequential() } else { op };
@@ -97,7 +97,7 @@ pub(super) async fn create(
     Ok((StatusCode::CREATED, Json(json!({ "path": created.path, "stat": stat }))))
 }
 
-/// Creates a znode and the parents that are missing, all or none.
+/// Creates a znode and its missing parents, all or none.
 async fn create_with_parents(
     state: &AdminState,
     client: &Client,
@@ -121,7 +121,7 @@ async fn create_with_parents(
         let is_parent_there = *error.kind() == ErrorKind::NodeExists
             && error.failed_op().is_some_and(|op| op < missing.len());
         let is_parent_gone = *error.kind() == ErrorKind::NoNode;
-        // Another client creates or deletes here, too; the tree shows by now what it did.
+        // Another client creates or deletes the same znodes; the tree shows by now what it did.
         if attempt == PARENTS_ATTEMPTS_MAX || !(is_parent_there || is_parent_gone) {
             return Err(error);
         }
@@ -129,7 +129,7 @@ async fn create_with_parents(
     }
 }
 
-/// The parents of a path that are not there, the highest first, if its first `existing` bytes are. Each parent has its
+/// The missing parents of a path, the highest first, if its first `existing` bytes exist. Each parent has its
 /// path in the request: a deep path makes that much longer than itself, so `bytes_max` limits their sum.
 fn missing_parents(
     path: &str,
@@ -159,11 +159,11 @@ fn created_last(results: Vec<OpResult>) -> Result<Created, herdsman_client::Erro
 fn explain_create(error: herdsman_client::Error, lifetime: Lifetime) -> ApiError {
     let mut answer = ApiError::from(error);
     if answer.status == StatusCode::NOT_IMPLEMENTED && matches!(lifetime, Lifetime::Ttl(_)) {
-        "znodes with a ttl are switched off; see zookeeper.extendedTypesEnabled"
+        "znodes with a ttl are disabled; see zookeeper.extendedTypesEnabled"
             .clone_into(&mut answer.message);
     }
     if answer.error == "NoNode" {
-        "there is no such parent; send \"parents\": true to create it"
+        "the parent does not exist; send \"parents\": true to create it"
             .clone_into(&mut answer.message);
     }
     answer
@@ -183,10 +183,10 @@ pub(super) struct NewData {
     data_base64: Option<String>,
 }
 
-/// `PUT /node`. The data must be there: leaving it out must not empty the znode.
+/// `PUT /node`. The data is required: omitting it must not empty the znode.
 pub(super) async fn set(
     State(state): State<AdminState>,
-    Writer(identity): Writer,
+    WriteAccess(identity): WriteAccess,
     Parameters(SetParameters { path, version }): Parameters<SetParameters>,
     headers: HeaderMap,
     JsonBody(NewData { data, data_base64 }): JsonBody<NewData>,
@@ -194,8 +194,8 @@ pub(super) async fn set(
     let version = expected_version(version, &headers)?;
     let data = data_of(data, data_base64)?
         .ok_or_else(|| ApiError::bad_request("the body needs data, or data_base64"))?;
-    let stand_in = state.stand_ins.of(&identity).await?;
-    let set = stand_in.client().set(path.as_str(), data).version(version).await;
+    let session = state.caller_sessions.of(&identity).await?;
+    let set = session.client().set(path.as_str(), data).version(version).await;
     let stat = set.map_err(|error| with_stat(error.into(), &state, &identity, path.as_str()))?;
     Ok(Json(json!({ "stat": StatShape::from(&stat) })))
 }
@@ -211,7 +211,7 @@ pub(super) struct DeleteParameters {
 /// `DELETE /node`.
 pub(super) async fn delete(
     State(state): State<AdminState>,
-    Writer(identity): Writer,
+    WriteAccess(identity): WriteAccess,
     Parameters(parameters): Parameters<DeleteParameters>,
     headers: HeaderMap,
 ) -> Result<Json<Value>, ApiError> {
@@ -220,15 +220,15 @@ pub(super) async fn delete(
     let deleted = if parameters.recursive == Some(true) {
         recursive::delete(&state, &identity, path, version).await?
     } else {
-        let stand_in = state.stand_ins.of(&identity).await?;
-        let deleted = stand_in.client().delete(path).version(version).await;
+        let session = state.caller_sessions.of(&identity).await?;
+        let deleted = session.client().delete(path).version(version).await;
         deleted.map_err(|error| with_stat(error.into(), &state, &identity, path))?;
         1
     };
     Ok(Json(json!({ "deleted": deleted })))
 }
 
-/// Who expected another version is told the stat of now, if it may be read.
+/// Adds the present stat to an error about the version, if the caller may read it.
 pub(super) fn with_stat(
     error: ApiError,
     state: &AdminState,
@@ -259,9 +259,9 @@ mod tests {
         assert!(missing("/a", 0).is_empty());
     }
 
-    /// The sum used to be made of all of them, after each was searched for from the root.
+    /// The sum used to be computed for all parents, after a search from the root for each.
     #[test]
-    fn a_path_that_is_too_deep_is_left_where_the_limit_is_reached() {
+    fn a_path_that_is_too_deep_is_rejected_at_the_limit() {
         let path = "/x".repeat(10_000);
         let error = missing_parents(&path, 0, 1000).unwrap_err();
         match error.kind() {

@@ -1,10 +1,10 @@
-//! Who may take a snapshot of everything or replace everything: whoever has all permissions on the root.
+//! Authorization of the commands that copy or replace everything: the caller needs all permissions on the root.
 //! Apache: `Commands.handleAuthentication`, `handleAuthorization`.
 //!
 //! In: `Authorization: <scheme> <auth>` (`digest user:password`, or `ip` or `x509` alone), or HTTP's own
-//! `Basic`, which stands for `digest`; without any, the certificate that the connection has shown. Out:
-//! fine, or a status and Apache's words. Each permission is asked for by itself: an ACL that grants one of
-//! them must not open the rest (CVE-2025-58457).
+//! `Basic`, which stands for `digest`; without the header, the certificate that the client presented. Out:
+//! success, or a status and Apache's message. Each permission is checked separately: an ACL that grants one
+//! of them must not allow the operation (CVE-2025-58457).
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -22,7 +22,7 @@ use herdsman_tree::auth::{DIGEST, X509};
 
 use crate::identity::CertificateSubject;
 
-/// A status, and why.
+/// A status and a message.
 pub(crate) type Refusal = (StatusCode, &'static str);
 
 const NOT_AUTHENTICATED: Refusal = (StatusCode::UNAUTHORIZED, "Not authenticated");
@@ -30,24 +30,24 @@ const NOT_AUTHENTICATED: Refusal = (StatusCode::UNAUTHORIZED, "Not authenticated
 const EACH_PERMISSION: [Perms; 5] =
     [Perms::READ, Perms::WRITE, Perms::CREATE, Perms::DELETE, Perms::ADMIN];
 
-/// Who sends a request, as far as it says and its connection has proven.
-pub(super) struct Asker {
+/// The caller: the headers of the request, and what its connection has proven.
+pub(super) struct Caller {
     headers: HeaderMap,
     peer: SocketAddr,
     certificate: Option<CertificateSubject>,
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for Asker {
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
     type Rejection = ExtensionRejection;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Self::Rejection> {
         let ConnectInfo(peer) = ConnectInfo::from_request_parts(parts, state).await?;
         let certificate = parts.extensions.get().cloned();
-        Ok(Asker { headers: parts.headers.clone(), peer, certificate })
+        Ok(Caller { headers: parts.headers.clone(), peer, certificate })
     }
 }
 
-impl Asker {
+impl Caller {
     pub(super) fn address(&self) -> IpAddr {
         self.peer.ip()
     }
@@ -56,35 +56,35 @@ impl Asker {
         &self.headers
     }
 
-    /// What the certificate proves.
+    /// The ids that the certificate proves.
     fn certified(&self, server: &ServerHandle) -> Option<Vec<Id>> {
         let CertificateSubject(subject) = self.certificate.as_ref()?;
         Some(server.schemes().of_certificate(subject))
     }
 }
 
-/// Whether a request proves to have all permissions on the root.
-pub(super) fn check(server: &ServerHandle, asker: &Asker) -> Result<(), Refusal> {
+/// Fails unless the caller has all permissions on the root.
+pub(super) fn check(server: &ServerHandle, caller: &Caller) -> Result<(), Refusal> {
     let missing = (StatusCode::UNAUTHORIZED, "Auth info is missing for the command");
-    let ids = match asker.headers.get(AUTHORIZATION) {
-        None => asker.certified(server).ok_or(missing)?,
+    let ids = match caller.headers.get(AUTHORIZATION) {
+        None => caller.certified(server).ok_or(missing)?,
         Some(header) => {
             let header = header.to_str().map_err(|_| NOT_AUTHENTICATED)?;
-            authenticate(server, header, asker).ok_or(NOT_AUTHENTICATED)?
+            authenticate(server, header, caller).ok_or(NOT_AUTHENTICATED)?
         }
     };
     authorize(server, &ids)
 }
 
-fn authenticate(server: &ServerHandle, header: &str, asker: &Asker) -> Option<Vec<Id>> {
+fn authenticate(server: &ServerHandle, header: &str, caller: &Caller) -> Option<Vec<Id>> {
     let mut parts = header.split(' ');
     let (scheme, auth) = (parts.next()?, parts.next());
     if parts.next().is_some() {
         return None;
     }
     if scheme.eq_ignore_ascii_case(X509) {
-        // What the header says about it does not count; the certificate does.
-        return asker.certified(server).filter(|ids| !ids.is_empty());
+        // The name in the header is ignored; the certificate counts.
+        return caller.certified(server).filter(|ids| !ids.is_empty());
     }
     let credentials = auth.map(|auth| auth.as_bytes().to_vec());
     let (scheme, credentials) = if scheme.eq_ignore_ascii_case("basic") {
@@ -93,11 +93,11 @@ fn authenticate(server: &ServerHandle, header: &str, asker: &Asker) -> Option<Ve
         (scheme, credentials)
     };
     let ids =
-        server.schemes().authenticate(scheme, credentials.as_deref(), asker.peer.ip()).ok()?;
+        server.schemes().authenticate(scheme, credentials.as_deref(), caller.peer.ip()).ok()?;
     (!ids.is_empty()).then_some(ids)
 }
 
-/// Whether these ids have all permissions on the root.
+/// Fails unless these ids have all permissions on the root.
 pub(crate) fn authorize(server: &ServerHandle, ids: &[Id]) -> Result<(), Refusal> {
     let tree = server.core().tree();
     let acl = tree.root_acl();

@@ -1,4 +1,4 @@
-//! Commands about the ensemble. A standalone server answers them as Apache's does.
+//! Commands about the ensemble. A standalone server gives the same responses as Apache's.
 
 use herdsman_proto::ServerId;
 use herdsman_proto::membership::{Member, PeerAddress, Role};
@@ -7,10 +7,10 @@ use herdsman_server::operators::words::report::MemberReport;
 
 use super::Answer;
 use super::json::Json;
-use super::told::Asked;
+use super::reports::CommandRequest;
 
-pub(super) fn leader(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let Some(MemberReport { me, leader, membership, .. }) = asked.reports().member() else {
+pub(super) fn leader(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let Some(MemberReport { me, leader, membership, .. }) = request.reports().member() else {
         return answer.refuse("server is not initialized");
     };
     let member = leader.and_then(|leader| membership.members.get(&leader));
@@ -18,13 +18,13 @@ pub(super) fn leader(asked: &Asked<'_>, answer: Answer) -> Answer {
         member.and_then(|member| member.addresses.first()).map(|address| address.host.clone());
     answer
         .put("is_leader", leader == Some(me))
-        // Apache's number for nobody.
+        // Apache's number for no leader.
         .put("leader_id", leader.map_or(-1, |leader| leader.0))
         .put("leader_ip", host.unwrap_or_default())
 }
 
-pub(super) fn observers(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let observers = asked.reports().observers();
+pub(super) fn observers(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let observers = request.reports().observers();
     let listed = observers.iter().map(|(id, link)| observer(*id, link)).collect::<Vec<_>>();
     answer.put("synced_observers", observers.len()).put("observers", listed)
 }
@@ -43,13 +43,13 @@ fn observer(id: ServerId, link: &LinkReport) -> Json {
     ])
 }
 
-pub(super) fn reset_observers(asked: &Asked<'_>, answer: Answer) -> Answer {
-    asked.reports().reset_links();
+pub(super) fn reset_observers(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    request.reports().reset_links();
     answer
 }
 
-pub(super) fn voting_view(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let Some(report) = asked.reports().member() else {
+pub(super) fn voting_view(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let Some(report) = request.reports().member() else {
         return answer.put("current_config", Json::Object(Vec::new()));
     };
     let voters = report.membership.participants();
@@ -58,7 +58,7 @@ pub(super) fn voting_view(asked: &Asked<'_>, answer: Answer) -> Answer {
 }
 
 fn voter(report: &MemberReport, id: ServerId, member: &Member) -> Json {
-    // A server knows its own client port, also when its line does not name it.
+    // A server knows its own client port, even if its line does not have it.
     let named = member.client.as_ref().map(ToString::to_string);
     let own = (id == report.me).then(|| report.client_address.clone());
     Json::object([
@@ -79,11 +79,11 @@ fn at(host: &str, port: u16) -> String {
     if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
-pub(super) fn zabstate(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let Some(report) = asked.reports().member() else {
+pub(super) fn zabstate(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let Some(report) = request.reports().member() else {
         return answer.put("voting", false).put("zabstate", "");
     };
-    let zxid = asked.reports().numbers().zxid;
+    let zxid = request.reports().numbers().zxid;
     let me = report.membership.members.get(&report.me);
     let votes = me.is_some_and(|me| me.role == Role::Participant);
     let address =
@@ -101,7 +101,7 @@ pub(super) fn zabstate(asked: &Asked<'_>, answer: Answer) -> Answer {
         .put("zabstate", report.phase)
 }
 
-/// Apache's `MultipleAddresses` with all it computes. Nobody is called to find out who can be reached.
+/// Apache's `MultipleAddresses` with its computed fields. Unlike Apache, does not check what is reachable.
 fn multiple_address(member: &Member, port: fn(&PeerAddress) -> u16) -> Json {
     let all: Vec<String> =
         member.addresses.iter().map(|address| at(&address.host, port(address))).collect();

@@ -1,4 +1,4 @@
-//! JSON as Jackson's default pretty printer writes it: `"key" : value`, objects in lines, lists in one.
+//! JSON in the format of Jackson's default pretty printer: `"key" : value`, objects on several lines, lists on one.
 //!
 //! Fields keep the order in which they were added. Apache: `JsonOutputter`.
 
@@ -34,7 +34,7 @@ impl Json {
             Json::Null => f.write_str("null"),
             Json::Bool(value) => write!(f, "{value}"),
             Json::Whole(value) => write!(f, "{value}"),
-            // JSON has no word for what is no number.
+            // JSON has no literal for numbers that are not finite.
             Json::Fraction(value) if !value.is_finite() => f.write_str("\"NaN\""),
             Json::Fraction(value) => write!(f, "{value:?}"),
             Json::Text(text) => write_text(f, text),
@@ -44,7 +44,7 @@ impl Json {
     }
 }
 
-/// A text that does not grow beyond its bound.
+/// A text of bounded size.
 struct BoundedText {
     text: String,
     bytes_max: usize,

@@ -1,13 +1,13 @@
-//! One call in an interval. Apache: `RateLimiter`. How we differ: Apache takes the setting for microseconds
-//! when it limits snapshots; we take it for what its name says, milliseconds, for both commands.
+//! Allows one call per interval. Apache: `RateLimiter`. How we differ: Apache treats the setting as microseconds
+//! when it limits snapshots; we treat it as milliseconds, as its name says, for both commands.
 
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
-/// Lets one caller through in an interval.
+/// Admits one call per interval.
 pub(super) struct RateLimit {
-    /// What is limited, for messages.
+    /// The name of the limited operation, for messages.
     what: &'static str,
     interval: Duration,
     last: Mutex<Option<Instant>>,
@@ -18,18 +18,18 @@ impl RateLimit {
         RateLimit { what, interval, last: Mutex::new(None) }
     }
 
-    /// Whether the caller may go on.
+    /// Admits a call, or returns how long to wait.
     pub(super) fn admit(&self) -> Result<(), TooSoon> {
         let RateLimit { what, interval, .. } = *self;
         self.admit_at(Instant::now()).map_err(|wait| TooSoon { what, interval, wait })
     }
 
-    /// What was admitted last was refused for another reason, so it does not count.
+    /// Undoes the last admission, because the call was rejected for another reason.
     pub(super) fn refund(&self) {
         *self.last.lock() = None;
     }
 
-    /// If not, how long to wait.
+    /// Admits a call at this time, or returns how long to wait.
     fn admit_at(&self, now: Instant) -> Result<(), Duration> {
         let mut last = self.last.lock();
         let next = last.map(|last| last + self.interval);
@@ -43,7 +43,7 @@ impl RateLimit {
     }
 }
 
-/// Why a caller has to wait.
+/// The error for a call that came too soon.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "at most one {what} every {} s (admin.rateLimiterIntervalInMS); try again in {} s",
@@ -57,7 +57,7 @@ pub(super) struct TooSoon {
 }
 
 impl TooSoon {
-    /// Until the next one may come.
+    /// Seconds until the next call is admitted.
     pub(super) fn seconds(&self) -> u64 {
         seconds(&self.wait)
     }

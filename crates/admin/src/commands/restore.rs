@@ -1,13 +1,12 @@
-//! `restore`: a snapshot in the place of everything a standalone server has. Apache: `RestoreCommand`.
+//! `restore`: replaces the whole state of a standalone server by a snapshot. Apache: `RestoreCommand`.
 //!
-//! In: the body of a `POST`, as `snapshot` streams it; packed ones are understood, too. Out: the
-//! snapshot's `last_zxid`. The body goes to a file beside the data, is checked from its first to its last
-//! byte, and only then takes the place of everything; see `herdsman_server::log::snapshots`. How we differ:
-//! Apache restores one member of an ensemble as readily, whose tree then differs from the others'; we
-//! refuse that and say what to do.
+//! In: the body of a `POST`, as `snapshot` streams it, or compressed. Out: the snapshot's `last_zxid`. The
+//! body is written to a file in the data directory and checked completely before it replaces the state; see
+//! `herdsman_server::log::snapshots`. How we differ: Apache also restores a single member of an ensemble, whose
+//! tree then differs from the others'; we reject that with an explanation.
 //!
-//! Limits: half of the free disk, one at a time, one in an interval; a body that stands still for the idle
-//! timeout ends the request. Whatever goes wrong, nothing has changed, except where the failure says otherwise.
+//! Limits: half of the free disk space, one at a time, one per interval; a request whose body stalls for the
+//! idle timeout is ended. After a failure nothing has changed, unless the error says otherwise.
 
 use std::time::Instant;
 
@@ -23,40 +22,40 @@ use tokio::time::timeout;
 use tracing::{info, warn};
 
 use super::rate_limit::TooSoon;
-use super::{Answer, Call, Room};
+use super::{Answer, Call, CommandContext};
 
-/// Pieces of the body that may wait for the disk.
+/// Most pieces of the body that wait for the disk.
 const PIECES_MAX: usize = 16;
 
 /// Why nothing was restored.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
-    #[error("restores are switched off (admin.restore.enabled)")]
+    #[error("restores are disabled (admin.restore.enabled)")]
     SwitchedOff,
     #[error("{0}")]
     TooSoon(TooSoon),
     #[error("the body is empty; send a snapshot as `application/octet-stream`")]
     Empty,
-    #[error("the body stood still for {0:?} (admin.idleTimeout); nothing was changed")]
+    #[error("timed out: the body stalled for {0:?} (admin.idleTimeout); nothing was changed")]
     StoodStill(std::time::Duration),
-    #[error("the body broke off; nothing was changed")]
+    #[error("the body ended early; nothing was changed")]
     BrokeOff,
     #[error("{0}; nothing was changed")]
     Incoming(#[from] IncomingError),
     #[error("{0}")]
     Restore(#[from] RestoreError),
-    #[error("the restore ended early; look at the server's log")]
+    #[error("the restore ended early; see the server's log")]
     Ended,
 }
 
 impl Failure {
-    /// Begins the line in the log.
+    /// The beginning of the log line.
     fn headline(&self) -> &'static str {
         match self {
             Failure::Restore(RestoreError::Broken | RestoreError::Stopping) | Failure::Ended => {
-                "a restore through the admin port failed, and may have taken place"
+                "a restore through the admin port failed, but may have been applied"
             }
-            _ => "nothing was restored through the admin port",
+            _ => "a restore through the admin port failed, nothing was restored",
         }
     }
 
@@ -93,7 +92,7 @@ impl Failure {
 
 pub(super) async fn run(call: Call) -> Response {
     let answer = Answer::of(call.command.names[0]);
-    let (server, start) = (call.room.server.clone(), Instant::now());
+    let (server, start) = (call.context.server.clone(), Instant::now());
     let stats = &server.core().stats;
     match receive_and_restore(call).await {
         Ok(restored) => {
@@ -119,24 +118,24 @@ pub(super) async fn run(call: Call) -> Response {
 }
 
 async fn receive_and_restore(call: Call) -> Result<Restored, Failure> {
-    let Call { room, body, .. } = call;
-    if !room.settings.restores {
+    let Call { context, body, .. } = call;
+    if !context.settings.restores {
         return Err(Failure::SwitchedOff);
     }
-    room.server.check_restorable()?;
-    room.restores.admit().map_err(Failure::TooSoon)?;
-    let restored = receive(&room, body).await;
+    context.server.check_restorable()?;
+    context.restores.admit().map_err(Failure::TooSoon)?;
+    let restored = receive(&context, body).await;
     if restored.as_ref().is_err_and(|failure| failure.status().is_client_error()) {
-        room.restores.refund();
+        context.restores.refund();
     }
     restored
 }
 
-async fn receive(room: &Room, body: Body) -> Result<Restored, Failure> {
+async fn receive(context: &CommandContext, body: Body) -> Result<Restored, Failure> {
     let (pieces, received) = mpsc::channel(PIECES_MAX);
-    let server = room.server.clone();
+    let server = context.server.clone();
     let work = tokio::task::spawn_blocking(move || restore(&server, received));
-    let idle = room.settings.idle_timeout;
+    let idle = context.settings.idle_timeout;
     let mut body = body.into_data_stream();
     let sent = async {
         loop {
@@ -151,7 +150,7 @@ async fn receive(room: &Room, body: Body) -> Result<Restored, Failure> {
                 Some(Ok(piece)) => piece,
             };
             if pieces.send(Piece::Bytes(piece)).await.is_err() {
-                // The disk has had enough; its own words are better.
+                // The disk failed; its own error is more precise.
                 return Ok(());
             }
         }
@@ -166,13 +165,13 @@ async fn receive(room: &Room, body: Body) -> Result<Restored, Failure> {
     restored
 }
 
-/// What comes of the body. One that breaks off has no end.
+/// A piece of the body. A body that ends early has no `End`.
 enum Piece {
     Bytes(Bytes),
     End,
 }
 
-/// On a thread that may block.
+/// Receives and restores a snapshot, on a blocking thread.
 fn restore(server: &ServerHandle, mut pieces: mpsc::Receiver<Piece>) -> Result<Restored, Failure> {
     let mut incoming = server.receive_snapshot()?;
     let mut bytes = 0;
@@ -195,10 +194,7 @@ fn restore(server: &ServerHandle, mut pieces: mpsc::Receiver<Piece>) -> Result<R
 
 fn put_in_place(server: &ServerHandle, incoming: &IncomingSnapshot) -> Result<Restored, Failure> {
     let snapshot = server.verify_snapshot(incoming)?;
-    info!(
-        "a snapshot of txn {} with {} znodes came in and is whole",
-        snapshot.zxid, snapshot.znodes
-    );
+    info!("received a complete snapshot of txn {} with {} znodes", snapshot.zxid, snapshot.znodes);
     Ok(server.restore(snapshot)?)
 }
 
@@ -207,9 +203,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_log_does_not_deny_a_restore_whose_outcome_is_unknown() {
+    fn the_log_does_not_deny_a_restore_with_unknown_outcome() {
         for failure in [Failure::Restore(RestoreError::Broken), Failure::Ended] {
-            assert!(failure.headline().contains("may have taken place"), "{failure}");
+            assert!(failure.headline().contains("may have been applied"), "{failure}");
         }
         for failure in [Failure::BrokeOff, Failure::Restore(RestoreError::NotWritable)] {
             assert!(failure.headline().contains("nothing was restored"), "{failure}");

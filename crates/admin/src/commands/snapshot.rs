@@ -1,11 +1,11 @@
-//! `snapshot`: a copy of everything for who has all permissions on the root. Apache: `SnapshotCommand`.
+//! `snapshot`: a copy of everything for callers with all permissions on the root. Apache: `SnapshotCommand`.
 //!
 //! Out: the file as a stream of bytes, or with `?streaming=false` a snapshot in the server's own data
-//! directory; both times the headers `last_zxid` and `snapshot_size`. How we differ: what is streamed is
-//! exact, Apache's is fuzzy; and it is never packed, because Apache's `restore` would not unpack it.
+//! directory; in both cases the headers `last_zxid` and `snapshot_size`. How we differ: a streamed snapshot is
+//! exact, Apache's is fuzzy; and it is never compressed, because Apache's `restore` would not decompress it.
 //!
-//! Limits: one copy at a time, one in an interval; a client that does not read loses its connection (see
-//! `admin`), and the copy goes with it. Memory: some pieces of the file.
+//! Limits: one copy at a time, one per interval; a client that does not read loses its connection (see
+//! `admin`), and the copy is dropped. Memory: some pieces of the file.
 
 use std::sync::Arc;
 
@@ -24,35 +24,35 @@ use super::{Answer, Call};
 
 const LAST_ZXID: &str = "last_zxid";
 const SNAPSHOT_SIZE: &str = "snapshot_size";
-/// What is read of the file at once.
+/// Bytes of the file that are read at once.
 const PIECE_BYTES: usize = 64 << 10;
-/// Pieces that may wait for the client.
+/// Most pieces that wait for the client.
 const PIECES_MAX: usize = 8;
 
 pub(super) async fn run(call: Call) -> Response {
     let answer = Answer::of(call.command.names[0]);
-    if !call.room.settings.snapshots {
-        let why = "snapshots are switched off (admin.snapshot.enabled)";
+    if !call.context.settings.snapshots {
+        let why = "snapshots are disabled (admin.snapshot.enabled)";
         return answer.with_error(StatusCode::SERVICE_UNAVAILABLE, why).into_response();
     }
-    if let Err(too_soon) = call.room.snapshots.admit() {
-        call.room.server.core().stats.snapshots_too_soon.add(1);
+    if let Err(too_soon) = call.context.snapshots.admit() {
+        call.context.server.core().stats.snapshots_too_soon.add(1);
         let answer = answer.with_error(StatusCode::TOO_MANY_REQUESTS, too_soon.to_string());
         return answer.header("retry-after", too_soon.seconds().to_string()).into_response();
     }
-    let room = Arc::clone(&call.room);
+    let context = Arc::clone(&call.context);
     let streaming =
         call.arguments.get("streaming").is_none_or(|word| word.eq_ignore_ascii_case("true"));
     let response = if streaming { stream(call, answer).await } else { write(call, answer).await };
     if response.status().is_client_error() {
-        room.snapshots.refund();
+        context.snapshots.refund();
     }
     response
 }
 
-/// Into the data directory.
+/// Writes a snapshot into the data directory.
 async fn write(call: Call, answer: Answer) -> Response {
-    let written = tokio::task::spawn_blocking(move || call.room.server.write_snapshot()).await;
+    let written = tokio::task::spawn_blocking(move || call.context.server.write_snapshot()).await;
     let answer = match written {
         Ok(Ok(file)) => with_headers(answer, file.name.zxid, file.bytes),
         Ok(Err(why)) => answer.failed(why),
@@ -66,7 +66,7 @@ fn with_headers(answer: Answer, zxid: Zxid, bytes: u64) -> Answer {
 }
 
 async fn stream(call: Call, answer: Answer) -> Response {
-    let copied = tokio::task::spawn_blocking(move || call.room.server.copy_tree()).await;
+    let copied = tokio::task::spawn_blocking(move || call.context.server.copy_tree()).await;
     match copied {
         Ok(Ok(copy)) => stream_copy(copy),
         Ok(Err(error @ CopyError::Busy)) => {
@@ -76,7 +76,7 @@ async fn stream(call: Call, answer: Answer) -> Response {
             answer.with_error(StatusCode::SERVICE_UNAVAILABLE, error.to_string()).into_response()
         }
         Ok(Err(error)) => {
-            warn!("no snapshot for the admin port: {error}");
+            warn!("a snapshot for the admin port failed: {error}");
             answer.failed(error.to_string()).into_response()
         }
         Err(_) => answer.failed("the snapshot ended early").into_response(),
@@ -84,7 +84,7 @@ async fn stream(call: Call, answer: Answer) -> Response {
 }
 
 fn stream_copy(copy: TreeCopy) -> Response {
-    info!("a snapshot of txn {}, {} bytes, goes out through the admin port", copy.zxid, copy.bytes);
+    info!("sending a snapshot of txn {}, {} bytes, through the admin port", copy.zxid, copy.bytes);
     let headers = [
         (HeaderName::from_static(LAST_ZXID), copy.zxid.to_string()),
         (HeaderName::from_static(SNAPSHOT_SIZE), copy.bytes.to_string()),
@@ -96,8 +96,8 @@ fn stream_copy(copy: TreeCopy) -> Response {
     (headers, Body::from_stream(ReceiverStream::new(receiver))).into_response()
 }
 
-/// Sends the copy until its end, or until the client has left. The copy is dropped before the last piece is sent, so
-/// that a client that has the whole file may ask for the next one at once.
+/// Sends the copy to its end, or until the client has left. The copy is dropped before the last piece is sent, so
+/// that a client that has the whole file may request the next one at once.
 fn send_pieces(copy: TreeCopy, sender: &mpsc::Sender<std::io::Result<Bytes>>) {
     let mut offset = 0;
     let last = loop {
@@ -131,15 +131,15 @@ mod tests {
     use super::*;
     use herdsman_testing::TestServer;
 
-    /// The last piece waits for room in the channel, as it waits for a slow client. By then the copy must be
-    /// gone, so that the next one can be made.
+    /// The last piece waits for room in the channel, as for a slow client. By then the copy must be
+    /// dropped, so that the next one can be made.
     #[test]
     fn the_next_copy_need_not_wait_for_the_last_piece_of_this_one() {
         let server = TestServer::start();
-        let copy = server.handle().copy_tree().expect("nobody else copies");
+        let copy = server.handle().copy_tree().expect("there is no other copy");
         assert!(copy.bytes <= PIECE_BYTES as u64, "the first piece is the last");
         let (sender, mut receiver) = mpsc::channel(1);
-        sender.blocking_send(Ok(Bytes::new())).expect("there is room for one");
+        sender.blocking_send(Ok(Bytes::new())).expect("there is context for one");
         std::thread::scope(|scope| {
             scope.spawn(|| send_pieces(copy, &sender));
             while let Err(CopyError::Busy) = server.handle().copy_tree() {

@@ -1,16 +1,16 @@
-//! The commands. One is added here and nowhere else: the table makes the dispatch, the page of links and
-//! the list in docs/operating.md.
+//! The table of commands, the only place to add one: the dispatch, the page of links and the list in
+//! docs/http.md come from it.
 
-use super::told::Asked;
-use super::{Answer, ensemble, told};
+use super::reports::CommandRequest;
+use super::{Answer, ensemble, reports};
 
-/// Answers a command that only looks, or sets a counter.
-pub(super) type Tell = fn(&Asked<'_>, Answer) -> Answer;
+/// Runs a command that only reads, or sets a counter.
+pub(super) type Report = fn(&CommandRequest<'_>, Answer) -> Answer;
 
-/// How a command is carried out.
+/// How a command is run.
 #[derive(Clone, Copy)]
 pub(super) enum Run {
-    Tell(Tell),
+    Report(Report),
     Snapshot,
     Restore,
 }
@@ -19,43 +19,43 @@ pub(super) enum Run {
 pub(super) struct Command {
     /// Its name, then its other names.
     pub names: &'static [&'static str],
-    /// What it answers, in a sentence.
+    /// Its description, in a sentence.
     pub about: &'static str,
-    /// While the server does not serve, it is not carried out.
+    /// Whether it needs a server that is serving.
     pub needs_server: bool,
-    /// Only for those who have all permissions on the root.
+    /// Whether the caller needs all permissions on the root.
     pub needs_all_permissions: bool,
-    /// It changes something, so a browser must show that its user meant it.
+    /// Whether it changes something, so that a browser must prove that its user intended it.
     pub changes: bool,
     pub run: Run,
 }
 
 impl Command {
-    /// Whether it is asked by `POST`.
+    /// Whether it uses `POST`.
     pub(super) fn wants_post(&self) -> bool {
         matches!(self.run, Run::Restore)
     }
 }
 
-const fn command(names: &'static [&'static str], about: &'static str, tell: Tell) -> Command {
+const fn command(names: &'static [&'static str], about: &'static str, report: Report) -> Command {
     Command {
         names,
         about,
         needs_server: true,
         needs_all_permissions: false,
         changes: false,
-        run: Run::Tell(tell),
+        run: Run::Report(report),
     }
 }
 
-/// The same for one that changes something.
-const fn changing(names: &'static [&'static str], about: &'static str, tell: Tell) -> Command {
-    Command { changes: true, ..command(names, about, tell) }
+/// The same for a command that changes something.
+const fn changing(names: &'static [&'static str], about: &'static str, report: Report) -> Command {
+    Command { changes: true, ..command(names, about, report) }
 }
 
-/// The same for one that also answers while the server does not serve.
-const fn always(names: &'static [&'static str], about: &'static str, tell: Tell) -> Command {
-    Command { needs_server: false, ..command(names, about, tell) }
+/// The same for a command that also works while the server is not serving.
+const fn always(names: &'static [&'static str], about: &'static str, report: Report) -> Command {
+    Command { needs_server: false, ..command(names, about, report) }
 }
 
 /// All of them, in the order of their names.
@@ -63,44 +63,44 @@ pub(super) static COMMANDS: [Command; 28] = [
     command(
         &["configuration", "conf", "config"],
         "Ports, directories and limits.",
-        told::configuration,
+        reports::configuration,
     ),
     changing(
         &["connection_stat_reset", "crst"],
         "Sets the counters of all connections to 0.",
-        told::reset_connections,
+        reports::reset_connections,
     ),
     command(
         &["connections", "cons"],
         "Every connection with its session, last request and latencies.",
-        told::connections,
+        reports::connections,
     ),
-    command(&["dirs"], "Bytes in the directories of snapshots and of logs.", told::dirs),
+    command(&["dirs"], "Bytes in the directories of snapshots and of logs.", reports::dirs),
     command(
         &["dump"],
-        "When sessions end, by the wall clock, and who owns which ephemerals.",
-        told::dump,
+        "When sessions expire, by the wall clock, and which session owns which ephemerals.",
+        reports::dump,
     ),
-    always(&["environment", "env", "envi"], "Version, machine and user.", told::environment),
+    always(&["environment", "env", "envi"], "Version, machine and user.", reports::environment),
     always(
         &["get_trace_mask", "gtmk"],
-        "The trace mask, a number that has no effect here.",
-        told::trace_mask,
+        "The trace mask, a number without effect here.",
+        reports::trace_mask,
     ),
-    command(&["hash"], "Digests of the tree in the recent past, to compare servers.", told::hash),
+    command(&["hash"], "Recent digests of the tree, to compare servers.", reports::hash),
     command(
         &["initial_configuration", "icfg"],
         "The configuration file as it was at the start, without comments, secrets hidden.",
-        told::initial,
+        reports::initial,
     ),
-    command(&["is_read_only", "isro"], "Whether the server serves reads only.", told::is_read_only),
+    command(&["is_read_only", "isro"], "Whether the server is read-only.", reports::is_read_only),
     command(
         &["last_snapshot", "lsnp"],
         "The newest snapshot, and when it was written.",
-        told::last_snapshot,
+        reports::last_snapshot,
     ),
-    command(&["leader", "lead"], "Who leads the ensemble.", ensemble::leader),
-    always(&["monitor", "mntr"], "All metrics.", told::monitor),
+    command(&["leader", "lead"], "The leader of the ensemble.", ensemble::leader),
+    always(&["monitor", "mntr"], "All metrics.", reports::monitor),
     changing(
         &["observer_connection_stat_reset", "orst"],
         "Sets the counters of connections to other servers to 0.",
@@ -116,22 +116,22 @@ pub(super) static COMMANDS: [Command; 28] = [
         run: Run::Restore,
         ..changing(
             &["restore", "rest"],
-            "`POST`: puts a snapshot in the place of everything. Not in an ensemble.",
-            told::nothing,
+            "`POST`: replaces everything by a snapshot. Not in an ensemble.",
+            reports::nothing,
         )
     },
-    command(&["ruok"], "Whether the server serves: `error` is null.", told::nothing),
+    command(&["ruok"], "Whether the server is serving: then `error` is null.", reports::nothing),
     command(
         &["server_stats", "srvr"],
         "Version, latencies, counts, last zxid and role.",
-        told::server_stats,
+        reports::server_stats,
     ),
     Command {
         needs_server: false,
         ..changing(
             &["set_trace_mask", "stmk"],
             "Sets the trace mask to `?traceMask=`.",
-            told::set_trace_mask,
+            reports::set_trace_mask,
         )
     },
     Command {
@@ -140,40 +140,40 @@ pub(super) static COMMANDS: [Command; 28] = [
         ..changing(
             &["snapshot", "snap"],
             "An exact snapshot; with `?streaming=false` one in the data directory.",
-            told::nothing,
+            reports::nothing,
         )
     },
     changing(
         &["stat_reset", "srst"],
         "Sets counters and summaries of the server to 0.",
-        told::reset_server,
+        reports::reset_server,
     ),
-    command(&["stats", "stat"], "As `server_stats`, and every connection.", told::stats),
+    command(&["stats", "stat"], "As `server_stats`, and every connection.", reports::stats),
     always(
         &["system_properties", "sysp"],
-        "What the server knows about its machine.",
-        told::system_properties,
+        "Properties of the server's machine.",
+        reports::system_properties,
     ),
-    command(&["voting_view"], "The members that vote.", ensemble::voting_view),
+    command(&["voting_view"], "The voting members.", ensemble::voting_view),
     command(
         &["watch_summary", "wchs"],
-        "How many connections watch how many paths for data.",
-        told::watch_summary,
+        "Numbers of connections with data watches, of watched paths, and of watches.",
+        reports::watch_summary,
     ),
-    command(&["watches", "wchc"], "Watches for data by session. Can be long.", told::watches),
+    command(&["watches", "wchc"], "Data watches by session. Can be long.", reports::watches),
     command(
         &["watches_by_path", "wchp"],
-        "Watches for data by path. Can be long.",
-        told::watches_by_path,
+        "Data watches by path. Can be long.",
+        reports::watches_by_path,
     ),
     always(
         &["zabstate"],
-        "The phase of agreement, and this member's place in it.",
+        "The phase of the ZAB protocol, and this member's role in it.",
         ensemble::zabstate,
     ),
 ];
 
-/// The command of a name.
+/// Finds a command by its name.
 pub(super) fn find(name: &str) -> Option<&'static Command> {
     COMMANDS.iter().find(|command| command.names.contains(&name))
 }
@@ -181,7 +181,7 @@ pub(super) fn find(name: &str) -> Option<&'static Command> {
 /// The table of commands for docs/http.md.
 #[must_use]
 pub fn commands_markdown() -> String {
-    let mut text = "| command | also | answers |\n|---|---|---|\n".to_owned();
+    let mut text = "| command | other names | response |\n|---|---|---|\n".to_owned();
     for Command { names, about, .. } in &COMMANDS {
         let also: Vec<_> = names[1..].iter().map(|name| format!("`{name}`")).collect();
         text += &format!("| `{}` | {} | {about} |\n", names[0], also.join(", "));
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(names.len(), count);
     }
 
-    /// Set UPDATE_DOCS=1 to write the table into the file instead of comparing.
+    /// Set UPDATE_DOCS=1 to write the table into the file instead of comparing it.
     #[test]
     fn the_page_about_http_has_the_table() {
         const BEGIN: &str = "<!-- commands:begin -->\n\n";
@@ -218,7 +218,7 @@ mod tests {
             std::fs::write(path, page).expect("docs/http.md can be written");
             return;
         }
-        assert!(table == fresh, "docs/http.md is behind; run the tests with UPDATE_DOCS=1");
+        assert!(table == fresh, "docs/http.md is out of date; run the tests with UPDATE_DOCS=1");
     }
 
     #[test]

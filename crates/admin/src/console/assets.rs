@@ -1,15 +1,15 @@
-//! The list of the console's files. A test compares it with the folder, so that none is forgotten.
+//! The list of the console's files. A test compares it with the folder.
 
 /// One file.
 pub(super) struct Asset {
-    /// Below `crates/admin/console`, and below `/console/` in the browser.
+    /// Its path below `crates/admin/console`, and below `/console/` in the browser.
     pub(super) path: &'static str,
-    /// What is in it.
+    /// Its contents.
     pub(super) bytes: &'static [u8],
 }
 
 impl Asset {
-    /// What browsers take it for; they are told not to guess.
+    /// Its content type; browsers are told not to guess it.
     pub(super) fn content_type(&self) -> &'static str {
         match self.path.rsplit_once('.') {
             Some((_, "html")) => "text/html; charset=utf-8",
@@ -123,9 +123,9 @@ mod tests {
         assert_eq!(found, listed);
     }
 
-    /// Or else the browser finds each module only when it has read the one before.
+    /// Otherwise the browser finds each module only after it has read the one before.
     #[test]
-    fn every_module_is_announced_by_the_page() {
+    fn every_module_is_preloaded_by_the_page() {
         let page = ASSETS.iter().find(|asset| asset.path == "index.html").unwrap();
         for asset in ASSETS.iter().filter(|asset| asset.path.ends_with(".js")) {
             let announced = format!("=\"console/{}\"", asset.path);
@@ -134,13 +134,13 @@ mod tests {
     }
 
     #[test]
-    fn browsers_are_told_what_each_file_is() {
+    fn each_file_has_a_content_type() {
         for asset in ASSETS {
             assert_ne!(asset.content_type(), "application/octet-stream", "{}", asset.path);
         }
     }
 
-    /// The policy of the console forbids these, and data could come in through the last ones.
+    /// The console's content policy forbids these, and the last ones could let data in as markup.
     #[test]
     fn nothing_is_inline_and_nothing_parses_data_as_markup() {
         for asset in ASSETS {

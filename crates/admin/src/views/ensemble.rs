@@ -1,11 +1,11 @@
-//! `GET /api/v1/ensemble`: all members, as they answer for themselves.
+//! `GET /api/v1/ensemble`: all members, as each reports itself.
 //!
-//! This server knows its own numbers; the others are asked by the four-letter word `srvr` on their
-//! client ports, all at once, within a second. That works with Apache's servers too, whose whitelist
-//! has this one word by default. What cannot be reached is shown with its problem. The answers are
-//! good for a second, so that any number of open consoles asks no more than that.
+//! This server knows its own numbers; the other members are queried by the four-letter word `srvr` on their
+//! client ports, concurrently, within a second. That also works with Apache's servers, whose whitelist has
+//! only this word by default. A member that cannot be queried is shown with its problem. The result is cached
+//! for a second, so any number of open consoles causes no more queries than that.
 //!
-//! Where a member's client port is not known (`server.N` without `;port`), it is taken to be the same as
+//! If a member's client port is not known (`server.N` without `;port`), it is assumed to be the same as
 //! this server's, as it is in nearly all static configurations.
 
 mod srvr;
@@ -28,14 +28,14 @@ use crate::error::ApiError;
 use crate::state::AdminState;
 use srvr::{Status, ask};
 
-/// How long answers are good.
-const FRESH_FOR: Duration = Duration::from_secs(1);
+/// How long the result is cached.
+const CACHE_TIME: Duration = Duration::from_secs(1);
 
-/// What the members said last. Whoever holds it is the one who asks.
+/// The last result. The request that holds the lock queries the members.
 #[derive(Debug, Default)]
-pub struct Asked(Mutex<Option<(Instant, Rendered)>>);
+pub struct EnsembleCache(Mutex<Option<(Instant, Rendered)>>);
 
-/// An ensemble, or the one server that there is.
+/// An ensemble, or a standalone server.
 #[derive(Debug, Serialize)]
 pub struct EnsembleView {
     mode: &'static str,
@@ -79,18 +79,18 @@ pub struct ElectionView {
 /// All members.
 ///
 /// # Errors
-/// None but those of the process itself.
+/// Fails only on internal errors.
 pub async fn ensemble(State(state): State<AdminState>) -> Result<Rendered, ApiError> {
     let mut asked = state.views.ensemble.0.lock().await;
-    if let Some((_, view)) = asked.as_ref().filter(|(at, _)| at.elapsed() < FRESH_FOR) {
+    if let Some((_, view)) = asked.as_ref().filter(|(at, _)| at.elapsed() < CACHE_TIME) {
         return Ok(view.clone());
     }
-    let view = Rendered::of(&look(&state.server).await)?;
+    let view = Rendered::of(&query_members(&state.server).await)?;
     *asked = Some((Instant::now(), view.clone()));
     Ok(view)
 }
 
-async fn look(server: &ServerHandle) -> EnsembleView {
+async fn query_members(server: &ServerHandle) -> EnsembleView {
     let known = server.core().with_node(|node| {
         let zab = node.zab()?;
         Some((Arc::clone(zab.membership()), zab.leader(), zab.epochs().current))
@@ -153,14 +153,14 @@ async fn ask_all(server: &ServerHandle, membership: &Membership) -> Vec<MemberVi
 }
 
 impl MemberView {
-    /// The same numbers, for the member that this names.
+    /// The same numbers, with another view's identity of the member.
     fn with_names_of(self, names: MemberView) -> MemberView {
         let MemberView { id, address, client_address, configured_role, .. } = names;
         MemberView { id, address, client_address, configured_role, ..self }
     }
 }
 
-/// What another member said, or why it did not.
+/// The view of another member from its reply, or the problem.
 fn answered(answer: Result<Status, String>) -> MemberView {
     match answer {
         Ok(status) => MemberView {
@@ -205,7 +205,7 @@ fn own_numbers(server: &ServerHandle) -> MemberView {
     }
 }
 
-/// The address by which members know a member.
+/// The quorum address of a member.
 fn address(member: &Member) -> String {
     let one = |at: &herdsman_proto::membership::PeerAddress| {
         Endpoint { host: Some(at.host.clone()), port: at.quorum_port }.to_string()
@@ -218,7 +218,7 @@ fn host(member: &Member) -> String {
     member.addresses.first().map(|at| at.host.clone()).unwrap_or_default()
 }
 
-/// Where clients connect to a member, as far as can be known.
+/// The client address of a member, if it is known.
 fn client_endpoint(
     member: &Member,
     own_port: Option<u16>,
@@ -229,21 +229,22 @@ fn client_endpoint(
         Some(client) if !client.is_wildcard() => Ok(client.clone()),
         Some(client) => Ok(Endpoint { host: Some(host), port: client.port }),
         None if member.secure_client.is_some() => {
-            Err("it has a TLS client port only, where no four-letter word can be asked".to_owned())
+            Err("it has only a TLS client port, which does not support four-letter words"
+                .to_owned())
         }
         None => match own_port {
             // On the same machine the same port would be our own.
             Some(port) if own_host != Some(host.as_str()) => {
                 Ok(Endpoint { host: Some(host), port })
             }
-            _ => Err("its client port is not known: write it into its server line, behind a \
+            _ => Err("its client port is not known: add it to its server line, after a \
                       semicolon (server.N=host:2888:3888;2181)"
                 .to_owned()),
         },
     }
 }
 
-/// How many txns each member is behind the leader. Only numbers of the same epoch can be compared.
+/// Computes how many txns each member is behind the leader. Only zxids of the same epoch can be compared.
 fn add_lags(members: &mut [MemberView], leader: Option<i64>) {
     let parse = |member: &MemberView| member.zxid.as_deref().and_then(srvr::parse_zxid);
     let leads = |member: &&MemberView| leader.is_some() && member.id == leader;
@@ -253,14 +254,14 @@ fn add_lags(members: &mut [MemberView], leader: Option<i64>) {
     }
 }
 
-/// A leader whose zxid is the start of its epoch has made no txn yet, and every server that serves under it has all
+/// A leader whose zxid is the start of its epoch has made no txn yet, and every server that follows it has all
 /// earlier ones.
 fn lag(leader: Zxid, member: Zxid) -> Option<u64> {
     if leader.counter() == 0 && member < leader {
         return Some(0);
     }
     let same_epoch = leader.epoch() == member.epoch();
-    // The members are not asked at one moment, so one may be ahead of what the leader said.
+    // The members are not queried at one moment, so one may be ahead of the leader's reply.
     same_epoch.then(|| u64::from(leader.counter().saturating_sub(member.counter())))
 }
 
@@ -288,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_member_is_asked_where_its_line_says() {
+    fn a_member_is_queried_at_the_address_of_its_line() {
         let at =
             |line, port, host| client_endpoint(&member(line), port, host).map(|at| at.to_string());
         let check = |line, expected: &str| {
@@ -302,14 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn a_port_that_cannot_be_known_is_not_guessed() {
+    fn an_unknown_port_is_not_guessed() {
         let problem = |port, host| client_endpoint(&member("a:1:2"), port, host).unwrap_err();
         assert!(problem(Some(2181), Some("a")).contains("semicolon"));
         assert!(problem(None, Some("other")).contains("semicolon"));
     }
 
     #[test]
-    fn lags_are_told_within_an_epoch() {
+    fn lags_are_computed_within_an_epoch() {
         assert_eq!(lag(Zxid(0x1_0000_0005), Zxid(0x1_0000_0002)), Some(3));
         assert_eq!(lag(Zxid(0x1_0000_0005), Zxid(0x1_0000_0006)), Some(0));
         assert_eq!(lag(Zxid(0x2_0000_0001), Zxid(0x1_0000_0006)), None);

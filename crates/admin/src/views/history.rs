@@ -1,11 +1,11 @@
 //! `GET /api/v1/history?since=ms`: the last half hour, a sample every two seconds.
 //!
-//! In: counters and histograms that only grow. Out: rates and percentiles of each interval, from the
-//! differences between two readings, so that nobody has to reset anything. Percentiles are the upper
-//! bounds of the histograms' buckets: never too small, and at worst by half too large. They are null for
-//! an interval in which nothing happened.
+//! In: counters and histograms that only grow. Out: rates and percentiles of each interval, computed from the
+//! differences between two readings, so that nothing has to be reset. Percentiles are the upper
+//! bounds of the histograms' buckets: never too small, and at most 50 % too large. They are null for
+//! an interval without requests.
 //!
-//! The past lives in memory only, and begins when the admin server does.
+//! The history is kept only in memory, and begins when the admin server starts.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -24,14 +24,14 @@ use super::rendered::Rendered;
 use crate::error::ApiError;
 use crate::state::AdminState;
 
-/// From one sample to the next.
+/// The time between two samples.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// Samples that are kept: half an hour of them. The oldest make room.
+/// Most samples that are kept: half an hour. The oldest are dropped.
 const SAMPLES_MAX: usize = 900;
-/// What a sample takes in an answer, about.
+/// The approximate size of a sample in a response.
 const SAMPLE_BYTES: usize = 256;
 
-/// What happened in one interval, and how things stood at its end.
+/// The rates of one interval, and the state at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sample {
     at_ms: i64,
@@ -51,14 +51,14 @@ pub struct Sample {
 #[derive(Debug, Default)]
 pub struct History(Mutex<VecDeque<Sample>>);
 
-/// Since when.
+/// The query parameters.
 #[derive(Debug, Deserialize)]
 pub struct Since {
     /// Only samples after this moment, in milliseconds since 1970.
     since: Option<i64>,
 }
 
-/// What is answered.
+/// The response.
 #[derive(Debug, Serialize)]
 pub struct HistoryView {
     interval_ms: u64,
@@ -68,7 +68,7 @@ pub struct HistoryView {
 /// The samples after a moment.
 ///
 /// # Errors
-/// Too much is made for this address.
+/// Fails if too many requests of this address are in progress.
 pub async fn history(
     State(state): State<AdminState>,
     ConnectInfo(peer): ConnectInfo<SocketAddr>,
@@ -96,10 +96,10 @@ impl History {
     }
 }
 
-/// Takes samples of a server for as long as it is polled.
+/// Takes samples of a server until it is dropped.
 pub async fn sample(state: AdminState) {
     let mut ticks = tokio::time::interval(INTERVAL);
-    // After a pause the next interval is a longer one; there is nothing to catch up with.
+    // After a pause the next interval is longer; missed samples are not made up for.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks.tick().await;
     let mut before = Reading::of(&state.server);
@@ -160,7 +160,7 @@ impl Reading {
     }
 }
 
-/// The bound below which so many of a thousand were, of what was added between two readings.
+/// The percentile, per mille, of the values that were added between two readings.
 fn percentile_ms(
     before: &HistogramReading,
     after: &HistogramReading,
@@ -175,13 +175,13 @@ fn percentile_ms(
     let found = up_to
         .map(|(&(bound_us, after), &(_, before))| (bound_us, after.saturating_sub(before)))
         .find(|&(_, count)| count >= wanted);
-    // Beyond the last bound nothing more is known than that.
+    // Values beyond the last bound are only known to exceed it.
     let largest = after.cumulative.last().map(|&(bound_us, _)| bound_us);
     let bound_us = found.map(|(bound_us, _)| bound_us).or(largest)?;
     Some(round(bound_us as f64 / 1000.0))
 }
 
-/// To three decimals: microseconds of a millisecond, and enough of anything else.
+/// Rounds to three decimals: microseconds for milliseconds, and precise enough for other values.
 fn round(number: f64) -> f64 {
     (number * 1000.0).round() / 1000.0
 }
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_samples_make_room() {
+    fn the_oldest_samples_are_dropped() {
         let history = History::default();
         for at_ms in 0..SAMPLES_MAX as i64 + 10 {
             history.add(sample_at(at_ms));
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beyond_all_bounds_is_shown_as_the_last_one() {
+    fn values_beyond_all_bounds_are_shown_as_the_last_one() {
         let histogram = Histogram::default();
         let before = histogram.read();
         histogram.add(Duration::from_secs(3600));
@@ -258,7 +258,7 @@ mod tests {
 
     /// Half an hour of samples used to be made on the thread that answers health checks.
     #[tokio::test]
-    async fn a_long_history_is_made_by_a_thread_that_is_counted() {
+    async fn a_long_history_is_made_by_a_counted_thread() {
         let server = herdsman_testing::TestServer::start();
         let state = AdminState::new(server.handle(), crate::AdminSettings::default());
         let peer = SocketAddr::from(([127, 0, 0, 1], 1));

@@ -1,7 +1,7 @@
-//! `GET` and `PUT /api/v1/log-level`: how much the process logs, `{"level":"info"}`.
+//! `GET` and `PUT /api/v1/log-level`: the log level of the process, `{"level":"info"}`.
 //!
-//! Changing it takes what a snapshot takes: credentials with all permissions on the root. A level can
-//! make a server write so much that it has no room for anything else, so this is not for everybody.
+//! Changing it needs the same permissions as a snapshot: credentials with all permissions on the root. Some
+//! levels make a server log so much that the disk fills up, so not every user may set them.
 
 use axum::Json;
 use axum::extract::State;
@@ -15,7 +15,7 @@ use crate::error::ApiError;
 use crate::identity::Identity;
 use crate::state::AdminState;
 
-/// No directive that anybody writes is longer.
+/// Most bytes of a level; real directives are shorter.
 const LEVEL_BYTES_MAX: usize = 1024;
 
 /// A level.
@@ -25,15 +25,15 @@ pub struct Level {
     level: String,
 }
 
-/// The level of the moment.
+/// Shows the present level.
 pub async fn show(State(state): State<AdminState>) -> Json<Level> {
     Json(Level { level: state.server.log_level().get() })
 }
 
-/// Another level, from the next line on.
+/// Changes the level, from the next line on.
 ///
 /// # Errors
-/// Who asks may not, the process does not let it be changed, or it is no level; nothing is changed then.
+/// Fails, without a change, if the caller may not change it, the level is fixed, or it is not a valid level.
 pub(crate) async fn change(
     State(state): State<AdminState>,
     identity: Identity,
@@ -41,14 +41,14 @@ pub(crate) async fn change(
 ) -> Result<Json<Level>, ApiError> {
     check_access(&state, &identity)?;
     if level.len() > LEVEL_BYTES_MAX {
-        let text = format!("a level is no longer than {LEVEL_BYTES_MAX} bytes");
+        let text = format!("a level has at most {LEVEL_BYTES_MAX} bytes");
         return Err(ApiError::bad_request(text));
     }
     let log_level = state.server.log_level();
     let before = log_level.get();
     log_level.set(&level).map_err(|error| ApiError::bad_request(error.to_string()))?;
     let (level, who) = (log_level.get(), identity.user.as_deref().unwrap_or("?"));
-    info!("the log level is {level:?} now, {before:?} before; {who} at {} asked", identity.peer);
+    info!("log level changed from {before:?} to {level:?} by {who} at {}", identity.peer);
     Ok(Json(Level { level }))
 }
 
@@ -58,7 +58,7 @@ fn check_access(state: &AdminState, identity: &Identity) -> Result<(), ApiError>
         return Err(ApiError::new(StatusCode::UNAUTHORIZED, "LoginRequired", message));
     }
     access::authorize(&state.server, &identity.ids).map_err(|(status, _)| {
-        let message = "this takes all permissions on the root znode";
+        let message = "this needs all permissions on the root znode";
         ApiError::new(status, "NoAuth", message)
     })
 }

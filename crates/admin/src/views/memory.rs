@@ -1,16 +1,16 @@
-//! What the views remember from one request to the next: answers that are still good, and the past.
+//! The data that the views keep between requests: cached responses and the history.
 
-use super::ensemble::Asked;
+use super::ensemble::EnsembleCache;
 use super::history::History;
-use super::recipes::Kept;
+use super::recipes::RecipesCache;
 
-/// The memory of all views.
+/// The cached data of all views.
 #[derive(Debug, Default)]
-pub struct Memory {
+pub struct ViewCaches {
     /// Samples of the last half hour.
     pub history: History,
-    /// What the other members said last.
-    pub(super) ensemble: Asked,
-    /// Recipes as they were a moment ago.
-    pub(super) recipes: Kept,
+    /// The last replies of the other members.
+    pub(super) ensemble: EnsembleCache,
+    /// Recent recipes.
+    pub(super) recipes: RecipesCache,
 }

@@ -1,15 +1,15 @@
 //! `GET /api/v1/recipes[?path=/]`: the recipes in use, read from the tree.
 //!
-//! In: the tree as the asker may see it. Out: locks with their holders and waiters, elections, barriers,
-//! queues, services, groups, and deadlocks between locks. Nothing is kept up to date in the background:
-//! a look costs a walk of the tree, in steps that let writes in between. It ends after so many znodes,
-//! one goes on at a time, and who asks the same within a second gets the same answer.
+//! In: the tree with the caller's permissions. Out: locks with their holders and waiters, elections, barriers,
+//! queues, services, groups, and deadlocks between locks. Nothing is updated in the background: a request
+//! walks the tree, in steps between which writes proceed. The walk ends after a number of znodes, only one
+//! walk runs at a time, and the same request within a second gets the same response.
 //!
 //! * [`node`]: znodes as values.
-//! * [`classify`]: what one directory is, pure.
-//! * [`assemble`]: what directories are together, pure.
-//! * [`deadlocks`]: who waits for whom, pure.
-//! * [`walk`]: how directories come from the tree.
+//! * [`classify`]: which recipe uses one directory, pure.
+//! * [`assemble`]: recipes with several directories, pure.
+//! * [`deadlocks`]: the wait-for graph, pure.
+//! * [`walk`]: reads directories from the tree.
 
 pub mod assemble;
 pub mod classify;
@@ -34,15 +34,15 @@ use crate::identity::Identity;
 use crate::large_answers::counted;
 use crate::state::AdminState;
 
-/// How long an answer is good.
-const FRESH_FOR: Duration = Duration::from_secs(1);
-/// Answers that are kept; the oldest make room.
-const KEPT_MAX: usize = 16;
+/// How long a response is cached.
+const CACHE_TIME: Duration = Duration::from_secs(1);
+/// Most cached responses; the oldest are dropped.
+const CACHED_MAX: usize = 16;
 
-/// Answers of the last moment, by who asked for what. The thread that walks holds it to its end, also if its client
+/// Recent responses, by caller and request. The walking thread holds the lock to its end, even if its client
 /// has left.
 #[derive(Debug, Default)]
-pub struct Kept(Arc<Mutex<Vec<Answer>>>);
+pub struct RecipesCache(Arc<Mutex<Vec<Answer>>>);
 
 #[derive(Debug)]
 struct Answer {
@@ -52,39 +52,39 @@ struct Answer {
     recipes: Rendered,
 }
 
-/// What is asked for.
+/// The query parameters.
 #[derive(Debug, Deserialize)]
-pub struct Asked {
-    /// Where to begin.
+pub struct RecipesQuery {
+    /// The path at which to begin.
     path: Option<String>,
 }
 
 /// The recipes below a path.
 ///
 /// # Errors
-/// There is no such path, or it may not be read.
+/// Fails if the path does not exist, or may not be read.
 pub async fn recipes(
     State(state): State<AdminState>,
     identity: Identity,
-    Query(asked): Query<Asked>,
+    Query(asked): Query<RecipesQuery>,
 ) -> Result<Response, ApiError> {
     let top = asked.path.unwrap_or_else(|| path::ROOT.to_owned());
     if !path::is_valid(&top) {
-        return Err(ApiError::bad_request(format!("{top:?} is not a path of a znode")));
+        return Err(ApiError::bad_request(format!("{top:?} is not a valid path of a znode")));
     }
-    // Before the lock, so that those who wait for it are counted, too.
+    // Before the lock, so that requests that wait for it are counted, too.
     let permit = state.limits.blocking(identity.peer.ip())?;
     let mut kept = Arc::clone(&state.views.recipes.0).lock_owned().await;
-    kept.retain(|answer| answer.at.elapsed() < FRESH_FOR);
+    kept.retain(|answer| answer.at.elapsed() < CACHE_TIME);
     let known = kept.iter().find(|known| known.ids == identity.ids && known.path == top);
     if let Some(known) = known {
         return Ok(known.recipes.clone().into_response());
     }
     let look = tokio::task::spawn_blocking(move || {
         let _permit = permit;
-        let found = walk::look(&state.server, &identity.ids, &top);
+        let found = walk::read_recipes(&state.server, &identity.ids, &top);
         let recipes = Rendered::of(&found.map_err(|code| ApiError::refused(code, &top))?)?;
-        if kept.len() == KEPT_MAX {
+        if kept.len() == CACHED_MAX {
             kept.remove(0);
         }
         let (ids, at) = (identity.ids, Instant::now());
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
     use crate::settings::AdminSettings;
 
-    /// The next walk used to begin when the client of this one had left.
+    /// The next walk used to begin as soon as the client of this one had left.
     #[test]
     fn a_walk_whose_client_has_left_is_the_only_one_until_it_ends() {
         let server = TestServer::start();
@@ -121,7 +121,7 @@ mod tests {
             let peer = SocketAddr::from(([10, 0, 0, 1], 1));
             let identity =
                 Identity::prove(state.server.schemes(), &HeaderMap::new(), peer, None).unwrap();
-            let asked = Query(Asked { path: None });
+            let asked = Query(RecipesQuery { path: None });
             let mut asking = Box::pin(recipes(State(state.clone()), identity, asked));
             assert!(futures_util::poll!(&mut asking).is_pending());
             drop(asking);
@@ -129,7 +129,7 @@ mod tests {
             assert!(kept().is_err());
             drop(end);
             _ = blocked.await;
-            // The only thread works in order, so the walk is done after this.
+            // The only blocking thread works in order, so the walk has ended after this.
             tokio::task::spawn_blocking(|| ()).await.unwrap();
             assert_eq!(kept().unwrap().len(), 1);
         });

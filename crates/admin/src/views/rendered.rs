@@ -1,4 +1,4 @@
-//! JSON that is made once and sent to whoever asks within the next moment.
+//! JSON that is rendered once and may be sent to several callers.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use crate::state::AdminState;
 pub struct Rendered(Bytes);
 
 impl Rendered {
-    /// Of some value.
+    /// Renders a value.
     ///
     /// # Errors
-    /// It has no form in JSON, which nothing in this crate should come to.
+    /// Fails if the value has no form in JSON, which does not happen in this crate.
     pub fn of(value: &impl Serialize) -> Result<Self, ApiError> {
         let text = serde_json::to_vec(value).map_err(|error| {
             ApiError::new(StatusCode::INTERNAL_SERVER_ERROR, "Failed", error.to_string())
@@ -29,12 +29,12 @@ impl Rendered {
         Ok(Rendered(text.into()))
     }
 
-    /// Makes a value and its text on a thread for work that blocks, so that other requests, health checks above all,
-    /// are answered meanwhile. The thread counts until the answer does.
+    /// Makes a value and its text on a blocking thread, so that other requests, above all health checks,
+    /// are answered meanwhile. The thread's permit is held until the response is counted.
     ///
     /// # Errors
-    /// Too much is made for this address or waits to be read by it, or there is no such value.
-    pub(crate) async fn aside<T: Serialize>(
+    /// Fails if too many requests of this address are in progress or unread, or if `make` fails.
+    pub(crate) async fn on_thread<T: Serialize>(
         state: &AdminState,
         address: IpAddr,
         make: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
@@ -52,7 +52,7 @@ impl Rendered {
         })
     }
 
-    /// The same for a value that takes about this many bytes; a small one is made at once.
+    /// The same for a value of about this size; a small one is made on this thread.
     ///
     /// # Errors
     /// As above.
@@ -63,7 +63,7 @@ impl Rendered {
         make: impl FnOnce() -> T + Send + 'static,
     ) -> Result<Response, ApiError> {
         match bytes > LARGE_BYTES {
-            true => Rendered::aside(state, address, || Ok(make())).await,
+            true => Rendered::on_thread(state, address, || Ok(make())).await,
             false => Rendered::of(&make()).map(IntoResponse::into_response),
         }
     }

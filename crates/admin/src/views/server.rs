@@ -1,4 +1,4 @@
-//! `GET /api/v1/server`: what this server is and how it stands.
+//! `GET /api/v1/server`: the state of this server.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use serde::Serialize;
 use crate::error::ApiError;
 use crate::state::AdminState;
 
-/// What is shown of a server.
+/// The state of a server.
 #[derive(Clone, Debug, Serialize)]
 pub struct ServerView {
     version: String,

@@ -1,8 +1,8 @@
-//! `GET /api/v1/sessions`, `GET /api/v1/sessions/0x…`: who is there, what they own and what they watch.
+//! `GET /api/v1/sessions`, `GET /api/v1/sessions/0x…`: sessions, their ephemerals and their watches.
 //!
-//! Every server knows all sessions of the ensemble, but only those who decide know when one ends, and
+//! Every server knows all sessions of the ensemble, but only the leader knows when one expires, and
 //! only the server to which a client is connected knows its connection and its watches. What this
-//! server does not know is null, or nothing. Who may not see ids gets masked ones, and asks by them.
+//! server does not know is null or empty. A caller who may not see ids gets masked ones, and uses them in requests.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,18 +25,18 @@ use crate::masks::{IdView, MASKED_DIGITS, Masks, PREFIX};
 use crate::state::AdminState;
 use crate::views::rendered::Rendered;
 
-/// Sessions on one page, unless asked for fewer or more.
+/// Default number of sessions on a page.
 const PAGE: usize = 200;
 const PAGE_MAX: usize = 1000;
-/// Ephemerals of one session that are looked at, and watches: a guard of the tree is held meanwhile.
+/// Most ephemerals of one session that are read, and most watches: the tree is locked meanwhile.
 const PATHS_MAX: usize = 1000;
-/// Bytes of their paths, of each of the two.
+/// Most bytes of their paths, for each of the two.
 const PATH_BYTES_MAX: usize = 2 << 20;
 
-/// Which page.
+/// The query parameters of a page.
 #[derive(Debug, Deserialize)]
 pub struct Paging {
-    /// The last session of the page before.
+    /// The last session of the previous page.
     after: Option<String>,
     /// Sessions on a page.
     limit: Option<usize>,
@@ -96,7 +96,7 @@ pub struct WatchView {
 /// One page.
 ///
 /// # Errors
-/// The page does not make sense.
+/// Fails if the parameters are invalid.
 pub async fn sessions(
     State(state): State<AdminState>,
     identity: Identity,
@@ -110,8 +110,8 @@ pub async fn sessions(
     };
     let limit = paging.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     let server = state.clone();
-    // All connections are looked at.
-    Rendered::aside(&state, address, move || Ok(page(&server, &identity, after, limit))).await
+    // This reads all connections.
+    Rendered::on_thread(&state, address, move || Ok(page(&server, &identity, after, limit))).await
 }
 
 fn page(state: &AdminState, identity: &Identity, after: SessionId, limit: usize) -> SessionsView {
@@ -135,7 +135,7 @@ fn page(state: &AdminState, identity: &Identity, after: SessionId, limit: usize)
 /// One session.
 ///
 /// # Errors
-/// There is no such session.
+/// Fails if the session does not exist.
 pub async fn session(
     State(state): State<AdminState>,
     identity: Identity,
@@ -144,13 +144,13 @@ pub async fn session(
     let address = identity.peer.ip();
     let ids = state.ids_seen_by(&identity);
     let text = id;
-    // A whole id may be known from an ephemeral znode. That it exists, the client port tells, too.
+    // A whole id may be known from an ephemeral znode. The client port also reveals whether it exists.
     let id = match text.starts_with(PREFIX) {
         true => read_id(&state, &identity, &text, ids).await?,
         false => parse_id(&text)?,
     };
     let server = state.clone();
-    Rendered::aside(&state, address, move || with_paths(&server, &identity, id, &text)).await
+    Rendered::on_thread(&state, address, move || with_paths(&server, &identity, id, &text)).await
 }
 
 fn with_paths(
@@ -166,7 +166,7 @@ fn with_paths(
     let session = known.view(&tree, client.as_ref(), core.clock.now(), ids);
     let ephemerals = tree.ephemerals(id).cloned();
     let watches = client.map(|client| {
-        // One more than are shown, to know whether there are more.
+        // One more than are shown, to detect whether there are more.
         tree.watches().of_watcher(client.id.watcher(), PATHS_MAX + 1)
     });
     let watches = watches.unwrap_or_default();
@@ -183,12 +183,12 @@ fn with_paths(
 }
 
 fn no_session(id: &str) -> ApiError {
-    let message = format!("there is no session {id}; it may have ended");
+    let message = format!("session {id} does not exist; it may have ended");
     ApiError::new(StatusCode::NOT_FOUND, "NoSession", message)
 }
 
-/// Finds the session that a page begins after. Requests that may not see ids must not give a whole one: what follows it
-/// would tell which ids there are.
+/// Finds the session after which a page begins. Callers who may not see ids must not pass a whole one: the page
+/// after it would reveal which ids exist.
 async fn read_id(
     state: &AdminState,
     identity: &Identity,
@@ -211,7 +211,7 @@ async fn read_id(
     }
 }
 
-/// Masks the ids of all sessions until one fits, in steps between which others are served.
+/// Masks the ids of all sessions until one matches, in steps between which other requests are served.
 async fn find_masked(core: &Core, text: &str, masks: &Masks) -> Option<SessionId> {
     let digits = text.strip_prefix(PREFIX).filter(|digits| digits.len() == MASKED_DIGITS)?;
     let digits = u64::from_str_radix(digits, 16).ok()?;
@@ -226,24 +226,24 @@ async fn find_masked(core: &Core, text: &str, masks: &Masks) -> Option<SessionId
     }
 }
 
-/// A number in Java's hexadecimal notation, as everything here writes it.
+/// Parses an id in hexadecimal.
 fn parse_id(text: &str) -> Result<SessionId, ApiError> {
     let digits = text.strip_prefix("0x").unwrap_or_default();
     let id = u64::from_str_radix(digits, 16).ok().map(|id| SessionId(id.cast_signed()));
     id.ok_or_else(|| {
-        ApiError::bad_request(format!("{text:?} is not the id of a session, such as 0x1001f2e3"))
+        ApiError::bad_request(format!("{text:?} is not a session id, such as 0x1001f2e3"))
     })
 }
 
-/// What node and tree know of a session.
-struct Known {
+/// A session as node and tree know it.
+struct KnownSession {
     id: SessionId,
     timeout_ms: i32,
     local: bool,
     deadline_ms: Option<u64>,
 }
 
-impl Known {
+impl KnownSession {
     fn view(
         &self,
         tree: &Tree,
@@ -265,18 +265,18 @@ impl Known {
     }
 }
 
-/// Those of the ensemble are in the tree, those of this server only are in the node.
-fn known_after(core: &Core, after: SessionId, count: usize) -> Vec<Known> {
+/// Global sessions are in the tree, local sessions of this server in the node.
+fn known_after(core: &Core, after: SessionId, count: usize) -> Vec<KnownSession> {
     let global: Vec<_> = core.tree().sessions_after(after).take(count).collect();
     core.with_node(|node| {
         let sessions = node.sessions();
-        let global = global.into_iter().map(|(id, timeout_ms)| Known {
+        let global = global.into_iter().map(|(id, timeout_ms)| KnownSession {
             id,
             timeout_ms,
             local: false,
             deadline_ms: sessions.get(id).and_then(|session| session.deadline_ms()),
         });
-        let local = sessions.local_after(after).take(count).map(|(id, session)| Known {
+        let local = sessions.local_after(after).take(count).map(|(id, session)| KnownSession {
             id,
             timeout_ms: session.timeout_ms,
             local: true,
@@ -284,14 +284,14 @@ fn known_after(core: &Core, after: SessionId, count: usize) -> Vec<Known> {
         });
         let mut known: Vec<_> = global.chain(local).collect();
         known.sort_by_key(|one| (one.id, one.local));
-        // One that is being made known to the ensemble is in both for a moment.
+        // A session that is being upgraded is in both for a moment.
         known.dedup_by_key(|one| one.id);
         known.truncate(count);
         known
     })
 }
 
-fn known(core: &Core, id: SessionId) -> Option<Known> {
+fn known(core: &Core, id: SessionId) -> Option<KnownSession> {
     let just_before = SessionId(id.0.checked_sub(1)?);
     known_after(core, just_before, 1).pop().filter(|known| known.id == id)
 }
@@ -323,7 +323,7 @@ fn connection(client: &Client) -> ConnectionView {
     }
 }
 
-/// Picks what may be shown.
+/// Selects the paths that may be shown.
 struct Shown<'a> {
     tree: &'a Tree,
     ids: &'a [Id],
@@ -350,13 +350,13 @@ impl Shown<'_> {
         those
     }
 
-    /// A znode that does not exist has no ACL, but who may not list the place where it would be should not
-    /// learn what others expect there.
+    /// A znode that does not exist has no ACL, but a caller who may not list its would-be parent should not
+    /// learn what other clients expect there.
     fn may_show(&self, wanted: &str) -> bool {
-        let sight = self.tree.visible_to(self.ids);
+        let visible = self.tree.visible_to(self.ids);
         let mut place = wanted;
         loop {
-            match sight.znode(place) {
+            match visible.znode(place) {
                 Ok(_) => return true,
                 Err(ErrorCode::NoNode) => match path::split(place) {
                     Some(("", _)) => place = path::ROOT,
@@ -369,8 +369,8 @@ impl Shown<'_> {
     }
 }
 
-/// The two sorts of watch that exists and getData set are one: where there is no znode, somebody waits
-/// for it.
+/// Watches set by exists and by getData are one kind: if there is no znode, the client waits for its
+/// creation.
 fn watch_kind(tree: &Tree, watch: &WatchEntry) -> &'static str {
     match (watch.mode, watch.table) {
         (WatchMode::Persistent, _) => "persistent",
@@ -387,9 +387,9 @@ fn watch_kind(tree: &Tree, watch: &WatchEntry) -> &'static str {
 mod tests {
     use super::*;
 
-    /// All connections used to be looked at on the thread that answers health checks.
+    /// All connections used to be read on the thread that answers health checks.
     #[tokio::test]
-    async fn sessions_are_looked_at_by_threads_that_are_counted() {
+    async fn sessions_are_read_by_counted_threads() {
         let server = herdsman_testing::TestServer::start();
         let state = AdminState::new(server.handle(), crate::AdminSettings::default());
         let peer = std::net::SocketAddr::from(([127, 0, 0, 1], 1));

@@ -5,9 +5,9 @@
 mod health;
 mod https;
 mod port;
+mod reports;
 mod restore;
 mod snapshot;
-mod told;
 
 use std::io::Read;
 use std::time::Duration;

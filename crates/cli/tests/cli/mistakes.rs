@@ -160,7 +160,7 @@ fn a_check_opens_keys_and_logins() {
     assert!(code != Some(0) && log.contains("what.is.This"), "{code:?} {log}");
     fs::write(directory.path().join("jaas.conf"), "").expect("written");
     let (code, log) = check();
-    assert!(code == Some(0) && log.contains("the admin server cannot speak TLS"), "{code:?} {log}");
+    assert!(code == Some(0) && log.contains("the admin server cannot use TLS"), "{code:?} {log}");
     assert!(!directory.path().join("data").exists(), "a check changes nothing");
 }
 

@@ -141,7 +141,7 @@ fn a_console_whose_certificate_is_missing_stays_closed_and_the_server_runs() {
     let directory =
         config("admin.forceHttps=true\nssl.quorum.keyStore.location=/nowhere/key.pem\n");
     let mut server = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
-    let line = server.line_with("the admin server cannot speak TLS").expect("it says so");
+    let line = server.line_with("the admin server cannot use TLS").expect("it says so");
     assert!(line.contains("/nowhere/key.pem"), "{line}");
     server.port();
 }

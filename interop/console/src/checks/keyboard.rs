@@ -1,4 +1,4 @@
-//! Without a mouse.
+//! Use without a mouse.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;

@@ -1,12 +1,12 @@
 //! What is checked, in order. Each check begins where it likes and leaves the tree as the next ones expect
 //! it: only its own znodes are changed.
 
+mod failures;
 mod keyboard;
-mod living;
+mod live_updates;
 mod pages;
 mod phone;
 mod reading;
-mod trouble;
 mod writing;
 
 use std::path::Path;
@@ -20,8 +20,8 @@ use tokio::time::timeout;
 
 use crate::browser::Browser;
 use crate::driver::{Driver, Screen};
-use crate::people;
-use crate::stage::{Stage, Tree};
+use crate::population;
+use crate::test_servers::{TestServers, Tree};
 
 /// Long enough for a busy machine to fill the tree.
 const PREPARATION_MAX: Duration = Duration::from_secs(120);
@@ -50,7 +50,7 @@ const WIDE: &[(&str, Check)] = &[
     check!(reading::hostile_names_and_data_are_only_text),
     check!(reading::a_hundred_thousand_children_stay_quick),
     check!(reading::search_finds_names_and_data),
-    check!(reading::what_is_not_there_says_so),
+    check!(reading::missing_znodes_and_sessions_are_reported),
     check!(writing::without_logging_in_nothing_can_be_changed),
     check!(writing::log_in),
     check!(writing::an_edit_is_saved_in_the_form_it_had),
@@ -60,12 +60,12 @@ const WIDE: &[(&str, Check)] = &[
     check!(writing::a_subtree_is_deleted_after_counting),
     check!(writing::an_acl_is_edited),
     check!(writing::leaving_unsaved_text_asks),
-    check!(living::a_change_appears_without_reloading),
-    check!(living::a_change_spares_what_is_typed),
-    check!(living::children_come_and_go_in_the_tree),
+    check!(live_updates::a_change_appears_without_reloading),
+    check!(live_updates::a_change_spares_what_is_typed),
+    check!(live_updates::children_come_and_go_in_the_tree),
     check!(pages::recipes_show_who_holds_and_who_waits),
     check!(pages::sessions_show_what_they_hold),
-    check!(pages::the_server_tells_about_itself),
+    check!(pages::the_server_shows_its_state),
     check!(pages::the_ensemble_shows_its_members_and_plots),
     check!(pages::dark_is_remembered),
     check!(keyboard::shortcuts_are_listed_and_work),
@@ -77,22 +77,23 @@ const WIDE: &[(&str, Check)] = &[
 /// Runs all checks whose name contains `only`.
 pub fn run(
     runtime: &Runtime,
-    stage: &mut Stage,
+    test_servers: &mut TestServers,
     driver: &Driver,
     screenshots: &Path,
     only: &str,
 ) -> Result<()> {
-    let home = stage.follower();
-    let (servers, busiest) = (stage.connect_string(), stage.address(home));
+    let home = test_servers.follower();
+    let (servers, busiest) = (test_servers.connect_string(), test_servers.address(home));
     let zk = runtime.block_on(Client::connect(&servers))?;
-    let furnish = async { timeout(PREPARATION_MAX, people::furnish(&zk)).await? };
-    runtime.block_on(furnish).context("filling the tree")?;
-    let invite = async { timeout(PREPARATION_MAX, people::invite(&servers, &busiest)).await? };
-    let _people = runtime.block_on(invite).context("using recipes")?;
+    let create_znodes = async { timeout(PREPARATION_MAX, population::create_znodes(&zk)).await? };
+    runtime.block_on(create_znodes).context("filling the tree")?;
+    let start_recipes =
+        async { timeout(PREPARATION_MAX, population::start_recipes(&servers, &busiest)).await? };
+    let _recipe_clients = runtime.block_on(start_recipes).context("using recipes")?;
     let tree = Tree(zk);
     let open = |screen| {
         let client = runtime.block_on(driver.open(screen))?;
-        anyhow::Ok(Browser::new(client, stage.console(home), screenshots.to_owned()))
+        anyhow::Ok(Browser::new(client, test_servers.console(home), screenshots.to_owned()))
     };
     let (wide, narrow) = (open(Screen::Wide)?, open(Screen::Phone)?);
     let mut failed = Vec::new();
@@ -108,9 +109,9 @@ pub fn run(
             runtime.block_on(phone::every_page_fits_a_phone(&narrow))
         });
     }
-    if "trouble".contains(only) {
-        report(runtime, "trouble", &wide, &mut failed, || {
-            trouble::run(runtime, stage, &wide, home)
+    if "failures".contains(only) {
+        report(runtime, "failures", &wide, &mut failed, || {
+            failures::run(runtime, test_servers, &wide, home)
         });
     }
     runtime.block_on(wide.close())?;

@@ -47,13 +47,13 @@ pub async fn sessions_show_what_they_hold(scene: &Scene<'_>) -> Result<()> {
     browser.wait_text(".node-name", "presence").await
 }
 
-pub async fn the_server_tells_about_itself(scene: &Scene<'_>) -> Result<()> {
+pub async fn the_server_shows_its_state(scene: &Scene<'_>) -> Result<()> {
     let browser = scene.browser;
     browser.open("#/server").await?;
     browser.wait_text(".facts", "follower").await?;
     browser.wait_text(".facts", "healthy").await?;
     browser.wait_text("[aria-label=Configuration] table", "tick").await?;
-    browser.wait_text(".doors", "Metrics").await?;
+    browser.wait_text(".endpoints", "Metrics").await?;
     browser.picture("server").await?;
     browser.find("#log-level").await?.select_by_value("debug").await?;
     browser.click("#set-log-level").await?;
@@ -71,7 +71,7 @@ pub async fn the_ensemble_shows_its_members_and_plots(scene: &Scene<'_>) -> Resu
     browser.wait_count(".member", 3).await?;
     browser.wait_count(".member-leads", 1).await?;
     browser.wait_count(".member-down", 0).await?;
-    browser.wait_text(".member", "you are here").await?;
+    browser.wait_text(".member", "this server").await?;
     browser.wait_text("#elections", "follow").await?;
     browser.wait_count(".chart-line", 9).await?;
     browser

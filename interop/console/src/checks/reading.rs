@@ -1,10 +1,10 @@
-//! Browsing without rights: the tree, a znode, searching.
+//! Browsing without logging in: the tree, a znode, searching.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
 
 use super::Scene;
-use crate::people::{HOSTILE_DATA, HOSTILE_NAME};
+use crate::population::{HOSTILE_DATA, HOSTILE_NAME};
 
 pub async fn the_root_lists_its_children(scene: &Scene<'_>) -> Result<()> {
     let browser = scene.browser;
@@ -70,9 +70,9 @@ pub async fn hostile_names_and_data_are_only_text(scene: &Scene<'_>) -> Result<(
     browser.wait_text(".tree-name", HOSTILE_NAME).await?;
     browser.picture("browse-hostile").await?;
     let hacked = browser.script("return window.hacked ?? null", Value::Null).await?;
-    ensure!(hacked.is_null(), "a script out of a znode ran");
+    ensure!(hacked.is_null(), "a script from a znode ran");
     let count = "return document.querySelectorAll('img').length";
-    ensure!(browser.script(count, Value::Null).await? == 1, "an element came out of a znode");
+    ensure!(browser.script(count, Value::Null).await? == 1, "an element was created from a znode");
     Ok(())
 }
 
@@ -105,7 +105,7 @@ pub async fn search_finds_names_and_data(scene: &Scene<'_>) -> Result<()> {
     browser.click("#open-palette").await?;
     browser.fill("#palette-box", "gate is open").await?;
     browser.wait_text(".result", "/app/motd").await?;
-    browser.wait_text(".palette-status", "znodes looked at").await?;
+    browser.wait_text(".palette-status", "znodes searched").await?;
     browser.picture("search").await?;
     browser.fill("#palette-box", "feature-fl").await?;
     browser.wait_text(".result", "/app/feature-flags").await?;
@@ -118,11 +118,11 @@ pub async fn search_finds_names_and_data(scene: &Scene<'_>) -> Result<()> {
     browser.wait_text(".node-name", "motd").await
 }
 
-pub async fn what_is_not_there_says_so(scene: &Scene<'_>) -> Result<()> {
+pub async fn missing_znodes_and_sessions_are_reported(scene: &Scene<'_>) -> Result<()> {
     let browser = scene.browser;
     browser.open("#/browse/no/such/znode").await?;
-    browser.wait_text(".node-state .empty", "There is no such znode").await?;
+    browser.wait_text(".node-state .empty", "This znode does not exist").await?;
     browser.wait_text(".node-state a", "Go to /no/such").await?;
     browser.open("#/sessions/0x1").await?;
-    browser.wait_text(".session-detail", "This session is over").await
+    browser.wait_text(".session-detail", "This session has ended").await
 }

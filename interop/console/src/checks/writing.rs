@@ -1,4 +1,4 @@
-//! Logging in, and everything that changes the tree. What the page says is compared with what an ordinary
+//! Logging in, and everything that changes the tree. What the page shows is compared with what an ordinary
 //! client reads afterwards.
 
 use anyhow::{Result, ensure};
@@ -115,7 +115,7 @@ pub async fn a_child_is_created(scene: &Scene<'_>) -> Result<()> {
     browser.open("#/browse/app").await?;
     browser.click("#create-child").await?;
     browser.click("#create").await?;
-    browser.wait_text("dialog .problem", "Give it a name").await?;
+    browser.wait_text("dialog .problem", "Enter a name").await?;
     browser.fill("dialog input[name=name]", "motd").await?;
     browser.click("#create").await?;
     browser.wait_text("dialog .problem", "already").await?;
@@ -175,7 +175,7 @@ pub async fn leaving_unsaved_text_asks(scene: &Scene<'_>) -> Result<()> {
     browser.wait_text("dialog", "Leave without saving?").await?;
     browser.click("dialog .dialog-footer button:first-child").await?;
     browser.wait_gone("dialog").await?;
-    ensure!(browser.editor().await? == "half a thought", "what was typed is lost");
+    ensure!(browser.editor().await? == "half a thought", "the typed text is lost");
     browser.wait_text(".node-name", "typed").await?;
     browser.click("[data-key='/app/motd'] .tree-name").await?;
     browser.click("dialog button[type=submit]").await?;
@@ -192,6 +192,6 @@ pub async fn log_out(scene: &Scene<'_>) -> Result<()> {
         .wait("controls to be locked", "document.querySelector('#delete').ariaDisabled === 'true'")
         .await?;
     let kept = browser.script("return sessionStorage.length", Value::Null).await?;
-    ensure!(kept == 0, "something of the user is kept");
+    ensure!(kept == 0, "data of the user is still stored");
     Ok(())
 }

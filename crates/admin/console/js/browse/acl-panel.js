@@ -1,6 +1,6 @@
 /**
- * Who may do what with a znode. Schemes that the console has never heard of are shown and sent back as
- * they are: judging them is the server's work.
+ * The ACL of a znode. Unknown schemes are shown and sent back as
+ * they are: the server validates them.
  */
 
 import { access } from "../core/access.js";
@@ -29,7 +29,7 @@ export class AclPanel {
     this.original = "[]";
     this.rows = h("tbody", {});
     this.message = h("div", { "aria-live": "polite" });
-    this.recursive = check("All below it as well", { id: "acl-recursive" });
+    this.recursive = check("Include everything below it", { id: "acl-recursive" });
     this.save = writeButton(
       { label: "Save ACL", icon: "save", kind: "primary", id: "save-acl", onclick: () => this.store() },
       signal,
@@ -39,7 +39,7 @@ export class AclPanel {
     const adds = [
       add("Entry", { scheme: "digest", id: "", perms: "r" }, "add-entry"),
       add("Anyone may read", { scheme: "world", id: "anyone", perms: "r" }),
-      add("All for me", { scheme: "auth", id: "", perms: "cdrwa" }),
+      add("All permissions for me", { scheme: "auth", id: "", perms: "cdrwa" }),
     ];
     const options = h(
       "datalist",
@@ -49,7 +49,7 @@ export class AclPanel {
     const head = h(
       "tr",
       {},
-      ["Scheme", "Id", "May", ""].map((text) => h("th", { scope: "col" }, text)),
+      ["Scheme", "Id", "Permissions", ""].map((text) => h("th", { scope: "col" }, text)),
     );
     const table = h("table", { class: "table acl-table" }, h("thead", {}, head), this.rows);
     const bar = h(
@@ -99,7 +99,7 @@ export class AclPanel {
     this.draw();
   }
 
-  /** Throws away what was typed. */
+  /** Discards unsaved changes. */
   forget() {
     this.entries = JSON.parse(this.original);
   }
@@ -158,7 +158,7 @@ export class AclPanel {
           "aria-label": "Id",
           class: "mono",
           readonly: locked,
-          placeholder: entry.scheme === "auth" ? "whoever is logged in" : "",
+          placeholder: entry.scheme === "auth" ? "the user who is logged in" : "",
         }),
       ),
       h(
@@ -211,7 +211,7 @@ export class AclPanel {
 }
 
 function hidden() {
-  return empty("You may not see this ACL.", "Log in as a user who may read this znode or administer it.");
+  return empty("You may not see this ACL.", "Log in as a user who may read or administer this znode.");
 }
 
 /** One line for an ACL. @param {Entry[]} acl */

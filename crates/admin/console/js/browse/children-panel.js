@@ -60,7 +60,7 @@ export class ChildrenPanel {
     return this.load();
   }
 
-  /** Reads the first pages again, as many as are shown. */
+  /** Reads the shown pages again. */
   async load() {
     this.running.abort();
     this.running = new AbortController();
@@ -116,8 +116,8 @@ export class ChildrenPanel {
       show(
         this.foot,
         filtered
-          ? empty("No child’s name contains that.", "Clear the filter to see all.")
-          : empty("No children.", "“Create child” above makes the first one."),
+          ? empty("No child matches the filter.", "Clear the filter to see all.")
+          : empty("No children.", "Use “Create child” above to add one."),
       );
     } else if (page.next !== null && page.next !== undefined) {
       const label = `Show more (${count(matched - shown)} left)`;

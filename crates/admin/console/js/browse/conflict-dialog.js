@@ -1,4 +1,4 @@
-/** Two people changed the same znode: both versions, and the choice between them. */
+/** A conflict: shows the server's version and the user's, to choose from. */
 
 import { toHex, toText } from "../core/bytes.js";
 import { h } from "../core/dom.js";
@@ -12,7 +12,7 @@ import { dataOf } from "./draft.js";
 /**
  * @param {any} theirs the znode as the server has it now
  * @param {Uint8Array} mine
- * @returns {Promise<"mine" | "theirs" | undefined>} `undefined`: go on editing
+ * @returns {Promise<"mine" | "theirs" | undefined>} `undefined`: continue editing
  */
 export function askConflict(theirs, mine) {
   const dialog = openDialog({
@@ -25,7 +25,7 @@ export function askConflict(theirs, mine) {
     h(
       "p",
       {},
-      "Somebody changed this znode while you edited it. It is now version ",
+      "Another client changed this znode while you edited it. It is now version ",
       h("strong", {}, stat.version),
       ", changed ",
       moment(stat.mtime_ms),
@@ -35,7 +35,7 @@ export function askConflict(theirs, mine) {
     comparison(dataOf(theirs), mine),
   );
   dialog.footer.append(
-    button({ label: "Go on editing", type: "submit" }),
+    button({ label: "Continue editing", type: "submit" }),
     button({ label: "Take theirs", id: "take-theirs", onclick: () => dialog.close("theirs") }),
     button({
       label: "Overwrite with mine",
@@ -51,7 +51,7 @@ function comparison(theirs, mine) {
   const [a, b] = [toText(theirs), toText(mine)];
   const lines = a === null || b === null ? diff(toHex(theirs), toHex(mine)) : diff(readable(a), readable(b));
   if (lines.every((line) => line.sign === " ")) {
-    return h("p", { class: "muted" }, "Both are the same.");
+    return h("p", { class: "muted" }, "Both versions are the same.");
   }
   return diffView(lines);
 }

@@ -1,4 +1,4 @@
-/** Making a child. */
+/** The dialog to create a child. */
 
 import { change } from "../core/api.js";
 import { h } from "../core/dom.js";
@@ -8,8 +8,8 @@ import { cancelButton, openDialog } from "../ui/dialog.js";
 
 const TYPES = [
   ["persistent", "Persistent: stays until it is deleted"],
-  ["container", "Container: goes when its last child has gone"],
-  ["ttl", "TTL: goes when it was not changed for a while"],
+  ["container", "Container: deleted after its last child"],
+  ["ttl", "TTL: deleted after a time without changes"],
 ];
 
 /** @param {string} parent */
@@ -25,7 +25,7 @@ export function askCreate(parent) {
     });
   const dialog = openDialog({ title: `Create below ${parent}`, onsubmit: submit });
   dialog.body.append(
-    field("Name", fields.name, "Slashes make znodes in between as well."),
+    field("Name", fields.name, "A name with slashes also creates the znodes in between."),
     field("Data", fields.data),
     field("Type", fields.type),
     fields.ttlField,
@@ -54,8 +54,8 @@ function makeFields() {
     type,
     ttl,
     ttlField,
-    sequential: check("Sequential: the server adds a growing number to the name", { name: "sequential" }),
-    mine: check("Only I may use it (ACL of whoever is logged in)", { name: "mine" }),
+    sequential: check("Sequential: the server appends an increasing number to the name", { name: "sequential" }),
+    mine: check("Only I may use it (ACL of the user who is logged in)", { name: "mine" }),
   };
 }
 

@@ -1,6 +1,6 @@
 /**
- * Shows a znode's data and lets it be edited. What somebody typed is never lost: a change on the server
- * that comes meanwhile is announced, and both are compared before anything is overwritten.
+ * Shows and edits a znode's data. Unsaved text is never lost: a change on the server
+ * meanwhile is announced, and both versions are compared before anything is overwritten.
  */
 
 import { access } from "../core/access.js";
@@ -18,7 +18,7 @@ const MODES = [
   ["json", "JSON"],
   ["hex", "Hex"],
 ];
-/** Larger data is shown, but not in an editor that redraws at each key. */
+/** Larger data is shown, but not in an editor, which redraws at each key. */
 const EDIT_BYTES_MAX = 512 * 1024;
 
 export class DataPanel {
@@ -71,7 +71,7 @@ export class DataPanel {
     this.draw();
   }
 
-  /** The same znode again, perhaps changed. Gives whether it was. @param {any} node */
+  /** The same znode again. Returns whether it has changed. @param {any} node */
   refresh(node) {
     if (this.draft.isBasedOn(node)) {
       this.node = node;
@@ -125,7 +125,7 @@ export class DataPanel {
     const wrong = draft.problem;
     const compactNote =
       isDirty && draft.savesCompact
-        ? h("p", { class: "hint" }, "Will be saved in one line, as it was.")
+        ? h("p", { class: "hint" }, "Will be saved in one line, as before.")
         : null;
     show(this.message, wrong ? h("p", { class: "invalid" }, wrong) : compactNote);
   }
@@ -224,6 +224,6 @@ export class DataPanel {
 }
 
 function noData() {
-  const words = access.value.canWrite ? "Type below to give it some." : "Log in to give it some.";
+  const words = access.value.canWrite ? "Type below to add data." : "Log in to add data.";
   return empty("This znode has no data.", words);
 }

@@ -1,4 +1,4 @@
-/** Deleting a znode, or all of a subtree after it has been counted. */
+/** The dialog to delete a znode, or a subtree after it has been counted. */
 
 import { change, read } from "../core/api.js";
 import { h, show } from "../core/dom.js";
@@ -8,7 +8,7 @@ import { busy, button, field } from "../ui/controls.js";
 import { cancelButton, openDialog } from "../ui/dialog.js";
 import { toast } from "../ui/toast.js";
 
-/** Counting stops here: beyond it the exact number changes nobody's mind. */
+/** Counting stops after this many requests: beyond that the exact number does not matter. */
 const REQUESTS_MAX = 40;
 
 /** @param {any} node */
@@ -24,7 +24,7 @@ function askSingle(node) {
     title: "Delete this znode?",
     onsubmit: () => busy(go, failed, () => remove(query, dialog)),
   });
-  dialog.body.append(pathLine(node.path), h("p", { class: "muted" }, "It cannot be brought back."), failed);
+  dialog.body.append(pathLine(node.path), h("p", { class: "muted" }, "This cannot be undone."), failed);
   dialog.footer.append(cancelButton(dialog), go);
 }
 
@@ -38,7 +38,7 @@ function askRecursive(node) {
   });
   const query = { path: node.path, recursive: true };
   const dialog = openDialog({
-    title: "Delete all of this?",
+    title: "Delete this subtree?",
     onsubmit: () => !go.disabled && busy(go, failed, () => remove(query, dialog)),
   });
   const total = h("p", { id: "delete-count", role: "status" }, "Counting…");
@@ -67,10 +67,10 @@ async function showCount(path, place) {
       place,
       `This znode and ${exact ? "" : "more than "}`,
       h("strong", {}, count(below)),
-      " below it. They cannot be brought back.",
+      " below it. This cannot be undone.",
     );
   } catch (error) {
-    show(place, `They could not be counted: ${error.message}`);
+    show(place, `The znodes could not be counted: ${error.message}`);
   }
 }
 

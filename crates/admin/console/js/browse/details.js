@@ -1,4 +1,4 @@
-/** The facts about a znode: its stat with times that can be read, its owner, its quota. */
+/** The details of a znode: its stat with readable times, its owner, its quota. */
 
 import { read } from "../core/api.js";
 import { h, show } from "../core/dom.js";
@@ -17,8 +17,8 @@ export function details(node) {
   showQuota(node, quota);
   return h(
     "aside",
-    { class: "details", "aria-label": "Facts about this znode" },
-    h("h2", {}, "Facts"),
+    { class: "details", "aria-label": "Details of this znode" },
+    h("h2", {}, "Details"),
     facts([
       ["Modified", moment(stat.mtime_ms)],
       ["Created", moment(stat.ctime_ms)],
@@ -29,27 +29,27 @@ export function details(node) {
         "Owner",
         h("a", { href: `#/sessions/${stat.ephemeral_owner}`, class: "mono" }, stat.ephemeral_owner),
       ],
-      node.ttl_ms && ["Goes after", duration(node.ttl_ms)],
+      node.ttl_ms && ["Time to live", duration(node.ttl_ms)],
       node.acl && ["Access", aclChips(node.acl)],
       ["Quota", quota],
       ["Child version", count(stat.cversion)],
       ["ACL version", count(stat.aversion)],
       ["Created by", zxid(stat.czxid)],
       ["Modified by", zxid(stat.mzxid)],
-      ["Children by", zxid(stat.pzxid)],
+      ["Children changed by", zxid(stat.pzxid)],
     ]),
   );
 }
 
 function zxid(text) {
-  return h("code", { title: "zxid: the transaction that did it" }, text);
+  return h("code", { title: "zxid of the transaction" }, text);
 }
 
 async function showQuota(node, place) {
   const home = `${QUOTAS}${node.path === "/" ? "" : node.path}`;
   const fetch = (name) => read("node", { path: `${home}/${name}` }).then((answer) => parse(answer.data));
   try {
-    // Most trees have no quota at all; then there is no need to ask for this one.
+    // Most trees have no quotas at all; then this one need not be requested.
     const { total } = await read("children", { path: QUOTAS, limit: 1 });
     const limits = total > 0 ? await fetch(LIMITS) : null;
     show(place, limits ? meters(limits, await fetch(USE)) : h("span", { class: "muted" }, "none"));
@@ -58,7 +58,7 @@ async function showQuota(node, place) {
   }
 }
 
-/** `count=5,bytes=-1;byteHardLimit=…`: names and numbers, whatever stands between them. */
+/** Parses `count=5,bytes=-1;byteHardLimit=…`: names and numbers, with any separators. */
 function parse(text) {
   const pairs = (text ?? "").matchAll(/([A-Za-z]+)=(-?\d+)/g);
   return Object.fromEntries([...pairs].map(([, name, value]) => [name, Number(value)]));

@@ -1,6 +1,6 @@
 /**
- * A znode's data while somebody edits it: what the server had, what is typed now, and in which of the
- * three ways it is written down.
+ * A znode's data while it is edited: the server's version, the edited text, and which of the
+ * three formats is used.
  */
 
 import { fromBase64, fromHex, fromText, same, toBase64, toHex, toText } from "../core/bytes.js";
@@ -13,7 +13,7 @@ export function dataOf(node) {
   return node.data_base64 ? fromBase64(node.data_base64) : fromText(node.data ?? "");
 }
 
-/** The body that carries data. @param {Uint8Array} data */
+/** The request body for data. @param {Uint8Array} data */
 export function bodyOf(data) {
   const text = toText(data);
   return text === null ? { data_base64: toBase64(data) } : { data: text };
@@ -32,13 +32,13 @@ export class Draft {
     return this.text !== render(this.base, this.mode);
   }
 
-  /** Whether JSON is put into one line again when it is saved, as it was. */
+  /** Whether JSON is saved on one line again, as it was. */
   get savesCompact() {
     const text = toText(this.base);
     return this.mode === "json" && text !== null && looksLikeJson(text) && !text.includes("\n");
   }
 
-  /** What would be saved. Throws an error for people if that cannot be. @returns {Uint8Array} */
+  /** The data to save. Throws an error with a readable message if the text is invalid. @returns {Uint8Array} */
   bytes() {
     if (!this.isDirty) {
       return this.base;
@@ -46,14 +46,14 @@ export class Draft {
     if (this.mode === "hex") {
       const data = fromHex(this.text);
       if (!data) {
-        throw new Error("Hex is pairs of the digits 0–9 and a–f.");
+        throw new Error("Hex needs pairs of the digits 0–9 and a–f.");
       }
       return data;
     }
     return fromText(this.mode === "json" ? this.json() : this.text);
   }
 
-  /** What is wrong with what is typed, or `null`. */
+  /** The error in the text, or `null`. */
   get problem() {
     try {
       this.bytes();
@@ -63,12 +63,12 @@ export class Draft {
     }
   }
 
-  /** Writes it down in another way. Throws if the bytes cannot be written so. @param {Mode} mode */
+  /** Switches to another format. Throws if the bytes cannot be shown in it. @param {Mode} mode */
   switchTo(mode) {
     const data = this.mode === "json" && problem(this.text) ? fromText(this.text) : this.bytes();
     const text = mode === "hex" ? "" : toText(data);
     if (text === null) {
-      throw new Error("These bytes are not text: only hex can show them.");
+      throw new Error("The data is not text: only hex can show it.");
     }
     if (mode === "json" && data.length > 0 && problem(text)) {
       throw new Error(problem(text));
@@ -84,7 +84,7 @@ export class Draft {
     this.text = render(data, this.mode);
   }
 
-  /** Whether this is what the server has. @param {any} node */
+  /** Whether it is based on the server's version. @param {any} node */
   isBasedOn(node) {
     return node.stat.version === this.version && same(this.base, dataOf(node));
   }

@@ -1,6 +1,6 @@
 /**
- * The box that data is typed into: a plain text area over a coloured copy of its text. The copy gives the
- * height, the text area gives everything else: caret, selection, undo, screen readers.
+ * The editor for data: a plain text area over a coloured copy of its text. The copy sets the
+ * height, the text area has everything else: caret, selection, undo, screen readers.
  */
 
 import { h, show } from "../core/dom.js";
@@ -33,7 +33,7 @@ export class Editor {
   show(text, mode) {
     this.mode = mode;
     this.element.dataset.mode = mode;
-    // Setting the same text again would throw the caret to the end.
+    // Setting the same text again would move the caret to the end.
     if (this.area.value !== text) {
       this.area.value = text;
     }
@@ -47,7 +47,7 @@ export class Editor {
 
   colour() {
     const text = this.area.value;
-    // A last empty line has no height of its own.
+    // An empty last line has no height.
     show(this.back, this.mode === "json" && text.length < COLOUR_MAX ? coloured(text) : text, "\n");
     const data = this.mode === "hex" ? fromHex(text) : null;
     show(this.offsets, data ? offsets(data) : "");

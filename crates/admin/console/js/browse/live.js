@@ -1,6 +1,6 @@
 /**
- * Live updates. One stream for the whole tree, as long as the ensemble is calm; when very much changes,
- * only the znode on screen is followed, so that looking never costs the servers much.
+ * Live updates. One stream for the whole tree while there are few changes; if there are very many,
+ * only the znode on screen is watched, so that the console never costs the servers much.
  */
 
 import { watch } from "../core/events.js";
@@ -33,7 +33,7 @@ export class Live {
     this.signal.addEventListener("abort", () => this.controller?.abort());
   }
 
-  /** Says which znode is on screen. @param {string} path */
+  /** Sets the znode on screen. @param {string} path */
   look(path) {
     const moved = path !== this.path;
     this.path = path;
@@ -42,7 +42,7 @@ export class Live {
     }
   }
 
-  /** Opens the stream anew, as after logging in. */
+  /** Opens the stream again, for example after logging in. */
   connect() {
     this.controller?.abort();
     this.controller = new AbortController();

@@ -1,4 +1,4 @@
-/** One znode at the right: where it is, what can be done with it, its data, children and ACL, its facts. */
+/** One znode at the right: its path, actions, data, children, ACL and details. */
 
 import { access, readOnlyReason } from "../core/access.js";
 import { isAbort, reach, read } from "../core/api.js";
@@ -88,7 +88,7 @@ export class NodePane {
     await this.load();
   }
 
-  /** Reads it again, and keeps what somebody typed. */
+  /** Reads it again, and keeps unsaved text. */
   refresh() {
     return this.load();
   }
@@ -106,7 +106,7 @@ export class NodePane {
   }
 
   failed(error) {
-    // While the server is away, the banner says so and what is on screen stays.
+    // While the server is unavailable, the banner says so and the content stays on screen.
     if (this.node && (error.status === 0 || error.status === 503)) {
       return;
     }
@@ -124,8 +124,8 @@ export class NodePane {
   gone() {
     const up = parentOf(this.path);
     return empty(
-      "There is no such znode.",
-      "It was deleted, or never made. ",
+      "This znode does not exist.",
+      "It was deleted, or never created. ",
       h("p", {}, h("a", { href: hrefOf(up) }, `Go to ${up}`)),
     );
   }
@@ -142,7 +142,7 @@ export class NodePane {
       this.panels.data.open(node);
       this.openTab(this.chosen ?? firstTab(node));
     }
-    // Drawing anew what is the same would take the focus away from it.
+    // Redrawing unchanged content would lose the focus.
     if (JSON.stringify(before?.stat) !== JSON.stringify(node.stat)) {
       show(this.facts, details(node));
       this.drawTabs();
@@ -152,7 +152,7 @@ export class NodePane {
     }
   }
 
-  /** After saving, what changed is no news. */
+  /** After saving, the change is not highlighted. */
   saved(node) {
     const before = this.node;
     this.node = { ...before, stat: { ...before.stat, mzxid: node.stat.mzxid } };
@@ -264,16 +264,16 @@ export class NodePane {
     }
   }
 
-  /** Children were made or deleted. */
+  /** Children were created or deleted. */
   childrenChanged() {
     if (this.node && this.tab === "children") {
       this.panels.children.load();
     }
   }
 
-  /** Asks before what was typed is thrown away. */
+  /** Asks before unsaved text is discarded. */
   async mayLeave() {
-    const text = `What you typed for ${this.path} is not saved.`;
+    const text = `Your changes of ${this.path} are not saved.`;
     const leave = await confirm({
       title: "Leave without saving?",
       text,
@@ -296,7 +296,7 @@ function firstTab(node) {
 function refused() {
   return empty(
     "You may not read this znode.",
-    "Its ACL does not allow it to whoever you are now. Log in as a user who may.",
+    "Its ACL does not allow you to read it. Log in as a user who may.",
     button({ label: "Log in", icon: "key", onclick: askLogin }),
   );
 }
@@ -311,5 +311,5 @@ function crumbs(path) {
     );
     return h("li", {}, i === 0 ? null : icon("chevron"), link);
   });
-  return h("nav", { "aria-label": "Where it is" }, h("ol", { class: "crumbs" }, links));
+  return h("nav", { "aria-label": "Path" }, h("ol", { class: "crumbs" }, links));
 }

@@ -1,19 +1,19 @@
 /**
- * The part of the tree that has been looked at. Children come in pages, on demand; nothing is asked for
- * each child. The view draws {@link TreeModel.rows}, a flat list of what is open.
+ * The loaded part of the tree. Children are loaded in pages, on demand, without a request for
+ * each child. The view draws {@link TreeModel.rows}, a flat list of the open rows.
  */
 
 import { isAbort, read } from "../core/api.js";
 import { childOf, lineage, nameOf, parentOf } from "../core/paths.js";
 
 const PAGE = 500;
-/** A node with more rows than this on screen is not read anew at every change in it. */
+/** A node with more open rows than this is not read again at every change in it. */
 const REFRESH_ROWS_MAX = 2000;
 
 /** @typedef {{kind: "node" | "more" | "loading" | "problem", key: string, level: number, node: TreeNode, position: number}} Row */
 
 export class TreeNode {
-  /** @param {string} path @param {any} info what the list of children says about it */
+  /** @param {string} path @param {any} info its entry in the list of children */
   constructor(path, info) {
     this.path = path;
     this.name = nameOf(path);
@@ -21,7 +21,7 @@ export class TreeNode {
     this.expanded = false;
     /** @type {TreeNode[] | null} */
     this.children = null;
-    /** @type {string | null} the name behind which the next page begins */
+    /** @type {string | null} the name after which the next page begins */
     this.next = null;
     this.total = 0;
     this.loading = false;
@@ -29,7 +29,7 @@ export class TreeNode {
     this.problem = null;
   }
 
-  /** Whether it can be opened. */
+  /** Whether it can be expanded. */
   get mayOpen() {
     return this.children ? this.total > 0 : this.info.num_children > 0;
   }
@@ -43,7 +43,7 @@ export class TreeModel {
     this.root.expanded = true;
   }
 
-  /** All rows that are open, from top to bottom. @returns {Row[]} */
+  /** All open rows, from top to bottom. @returns {Row[]} */
   rows() {
     const rows = [];
     addRows(rows, this.root, 1, 1);
@@ -92,7 +92,7 @@ export class TreeModel {
     });
   }
 
-  /** Opens all above a path, and puts it among its siblings even if their page is not here yet. */
+  /** Expands all ancestors of a path, and adds it to its siblings even if their page is not loaded yet. */
   async reveal(path) {
     if (!this.root.children) {
       await this.more(this.root);
@@ -111,7 +111,7 @@ export class TreeModel {
     this.changed();
   }
 
-  /** A child is not among those that were read: it is new, or on a later page. */
+  /** Handles a child that is not loaded: it is new, or on a later page. */
   async look(node, path) {
     if (node.next === null) {
       await this.refresh(node.path);
@@ -131,7 +131,7 @@ export class TreeModel {
     );
   }
 
-  /** Forgets a path that is gone. @param {string} path */
+  /** Removes a deleted path. @param {string} path */
   drop(path) {
     const parent = this.find(parentOf(path));
     if (parent?.children?.some((child) => child.path === path)) {
@@ -198,7 +198,7 @@ async function refreshRows(node) {
   merge(node, children, page);
 }
 
-/** The nodes of a page; those that are known keep what is open below them. */
+/** The nodes of a page; known ones keep their expanded children. */
 function fresh(node, page) {
   const known = new Map((node.children ?? []).map((child) => [child.name, child]));
   return page.children.map((info) => {

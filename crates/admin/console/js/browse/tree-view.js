@@ -1,6 +1,6 @@
 /**
- * The tree at the left. Only the rows on screen are elements, so a hundred thousand of them cost no more
- * than fifty. One row at a time takes part in the Tab order; arrows move among the others.
+ * The tree at the left. Only visible rows are elements, so a hundred thousand rows cost no more
+ * than fifty. One row at a time is in the Tab order; arrow keys move to the other rows.
  */
 
 import { h, icon, s, show } from "../core/dom.js";
@@ -56,7 +56,7 @@ export class TreeView {
     this.scrollTo(this.index(path));
   }
 
-  /** Shows for a moment that something changed. @param {string} path */
+  /** Highlights a changed row for a moment. @param {string} path */
   flash(path) {
     const row = this.shown.get(path);
     row?.classList.add("flash");
@@ -72,7 +72,7 @@ export class TreeView {
     const last = Math.ceil((this.element.scrollTop + this.element.clientHeight) / ROW_PX) + BEYOND;
     const wanted = new Map();
     this.rows.slice(first, last).forEach((row, i) => wanted.set(row.key, [row, first + i]));
-    // The focused row stays an element while it is out of sight, or the focus would fall off the page.
+    // The focused row stays an element while it is scrolled out of view, or the focus would be lost.
     const at = this.index(this.focused);
     if (at >= 0) {
       wanted.set(this.focused, [this.rows[at], at]);
@@ -110,7 +110,7 @@ export class TreeView {
     element.tabIndex = this.focused === row.key ? 0 : -1;
   }
 
-  /** Reaching the end of what is loaded loads more. */
+  /** Loads more rows at the end of the loaded ones. */
   loadVisible(rows) {
     const more = rows.find((row) => row.kind === "more" && !row.node.loading);
     if (more && this.element.clientHeight > 0) {
@@ -287,7 +287,7 @@ function tailWords(row) {
   return `${count(row.node.total - row.node.children.length)} more`;
 }
 
-/** A dot whose shape says what kind of znode it is; the word is in its title. */
+/** A dot whose shape shows the type of the znode; its title has the name. */
 function mark(type) {
   return h(
     "span",

@@ -1,4 +1,4 @@
-/** Who the server takes us for, and whether it would let us write. */
+/** The user's ids on the server, and whether the user may write. */
 
 import { isAbort, read } from "./api.js";
 import { credentials } from "./credentials.js";
@@ -6,7 +6,7 @@ import { Observable } from "./observable.js";
 
 /**
  * @typedef {object} Access
- * @property {boolean} known whether the server has said so yet
+ * @property {boolean} known whether the server has responded yet
  * @property {boolean} canWrite
  * @property {boolean} loggedIn
  * @property {string | null} user
@@ -16,7 +16,7 @@ import { Observable } from "./observable.js";
 /** @type {Observable<Access>} */
 export const access = new Observable({ known: false, canWrite: false, loggedIn: false, user: null, ids: [] });
 
-/** Asks the server. */
+/** Reads it from the server. */
 export async function refreshAccess() {
   const answer = await read("whoami");
   access.value = {
@@ -29,7 +29,7 @@ export async function refreshAccess() {
 }
 
 /**
- * Asks again whenever the server was away.
+ * Reads it again whenever the server was unavailable.
  */
 export async function keepAccess() {
   try {
@@ -38,7 +38,7 @@ export async function keepAccess() {
     if (isAbort(error)) {
       throw error;
     }
-    // The banner says that the server is away; what we may do is asked again when it is back.
+    // The banner shows that the server is unavailable; this is read again when it is back.
   }
 }
 
@@ -64,9 +64,9 @@ export function readOnlyReason(now) {
     return null;
   }
   if (!now.known) {
-    return "Asking the server what you may do.";
+    return "Checking your permissions.";
   }
   return now.loggedIn
-    ? "This server takes no changes from the console."
+    ? "This server does not allow changes from the console."
     : "Read-only: log in to make changes.";
 }

@@ -1,6 +1,6 @@
 /**
- * The server's REST interface. In: what to ask. Out: parsed JSON, or an {@link ApiError} whose message can
- * be shown as it is. Credentials go with every request; nothing is kept in cookies.
+ * The server's REST interface. In: a request. Out: parsed JSON, or an {@link ApiError} whose message can
+ * be shown to the user. Every request has credentials; there are no cookies.
  */
 
 import { Observable } from "./observable.js";
@@ -10,12 +10,12 @@ const TIMEOUT_MS = 20_000;
 const BASE = "api/v1/";
 
 /**
- * Whether the server answers: `up`, `down` (no answer at all), `waiting` (it answers, but has no leader).
+ * Whether the server responds: `up`, `down` (no response), `waiting` (it responds, but has no leader).
  * @type {Observable<"up" | "down" | "waiting">}
  */
 export const reach = new Observable("up");
 
-/** What the server, or the way to it, refused. */
+/** An error of the server, or of the connection to it. */
 export class ApiError extends Error {
   /**
    * @param {number} status 0 when nothing came back
@@ -51,7 +51,7 @@ export function read(resource, query, signal) {
  * @returns {Promise<any>}
  */
 export function change(method, resource, query, body) {
-  // The header proves that this page asks and not a form of somebody else's.
+  // The header proves that the request is from this page and not from a form of another site.
   const request = { method, headers: { ...headers(), "X-Herdsman": "1" } };
   if (body !== undefined) {
     request.headers["Content-Type"] = "application/json";
@@ -102,25 +102,25 @@ async function body(response, signal) {
     return await response.json();
   } catch (cause) {
     if (cause instanceof SyntaxError) {
-      throw new ApiError(response.status, "BadAnswer", "The server's answer is not JSON.");
+      throw new ApiError(response.status, "BadAnswer", "The server's response is not JSON.");
     }
     throw noAnswer(cause, signal);
   }
 }
 
-/** An answer that was given up on purpose says nothing about the server. */
+/** The error for a missing response. An aborted request says nothing about the server. */
 function noAnswer(cause, signal) {
   if (signal?.aborted) {
     return cause;
   }
   reach.value = "down";
-  return new ApiError(0, "NoAnswer", "The server does not answer.");
+  return new ApiError(0, "NoAnswer", "The server does not respond.");
 }
 
 async function refusal(response) {
   const body = await response.json().catch(() => null);
   const code = body?.error ?? `Http${response.status}`;
-  const message = body?.message ?? `The server answered ${response.status} ${response.statusText}`.trim();
+  const message = body?.message ?? `The server responded with ${response.status} ${response.statusText}`.trim();
   return new ApiError(response.status, code, sentence(message), body);
 }
 
@@ -147,7 +147,7 @@ function address(resource, query = {}) {
 }
 
 /**
- * Whether an error only means that the asker went away.
+ * Whether an error only means that the request was aborted.
  * @param {any} error
  */
 export function isAbort(error) {

@@ -1,4 +1,4 @@
-/** Bytes, and the ways to write them down. */
+/** Bytes and their text formats. */
 
 /** @param {string} text */
 export function fromText(text) {
@@ -33,13 +33,13 @@ export function toHex(data) {
   return lines(data, (row) => [...row].map((byte) => byte.toString(16).padStart(2, "0")).join(" "));
 }
 
-/** What can be read of them; a dot for the rest. @param {Uint8Array} data */
+/** The printable characters; a dot for other bytes. @param {Uint8Array} data */
 export function toAscii(data) {
   const char = (byte) => (byte >= 0x20 && byte < 0x7f ? String.fromCharCode(byte) : "·");
   return lines(data, (row) => [...row].map(char).join(""));
 }
 
-/** Where each line begins. @param {Uint8Array} data */
+/** The offset of each line. @param {Uint8Array} data */
 export function offsets(data) {
   return lines(data, (_, at) => at.toString(16).padStart(6, "0"));
 }

@@ -1,6 +1,6 @@
 /**
- * Who is logged in, for as long as the browser's tab lives. The server keeps nothing: each request carries
- * user and password, as ZooKeeper's `digest` scheme wants them.
+ * The user who is logged in, until the browser tab is closed. The server stores nothing: each request has
+ * user and password, for ZooKeeper's `digest` scheme.
  */
 
 const KEY = "herdsman.credentials";

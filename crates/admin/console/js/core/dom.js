@@ -1,6 +1,6 @@
 /**
- * Elements made without markup. Whatever comes from a server goes into text nodes and attributes, never
- * through a parser: a znode called `<script>` is a word like any other.
+ * Makes elements without markup. Data from a server goes into text nodes and attributes, never
+ * through a parser: a znode called `<script>` is plain text.
  */
 
 const SVG = "http://www.w3.org/2000/svg";
@@ -10,7 +10,7 @@ const SVG = "http://www.w3.org/2000/svg";
 /**
  * Makes an HTML element.
  * @param {string} tag
- * @param {Record<string, any>} [attributes] `onclick` and its like take functions; `false` and `null` leave out.
+ * @param {Record<string, any>} [attributes] `onclick` and the like take functions; `false` and `null` omit the attribute.
  * @param {...Child} children
  * @returns {HTMLElement}
  */
@@ -39,7 +39,7 @@ export function show(element, ...children) {
 }
 
 /**
- * A picture out of the sprite.
+ * An icon from the sprite.
  * @param {string} name
  */
 export function icon(name) {
@@ -59,7 +59,7 @@ function setAttribute(element, name, value) {
   if (typeof value === "function") {
     element.addEventListener(name.replace(/^on/, ""), value);
   } else if (name.startsWith("aria-") && typeof value === "boolean") {
-    // There the words count: an attribute without a value is not “true”.
+    // ARIA attributes need the text “true”: an attribute without a value is not enough.
     element.setAttribute(name, String(value));
   } else if (value === true) {
     element.setAttribute(name, "");

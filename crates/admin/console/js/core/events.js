@@ -16,9 +16,9 @@ const PAUSE_MAX_MS = 10_000;
 
 /**
  * @typedef {object} Watcher
- * @property {() => void} ready the stream is open: what was read before may be old
+ * @property {() => void} ready the stream is open: data read before may be outdated
  * @property {(event: WatchEvent) => void} change
- * @property {(error: any) => void} lost the stream broke; it will be opened again
+ * @property {(error: any) => void} lost the stream was lost; it will be opened again
  */
 
 /**
@@ -51,7 +51,7 @@ async function deliver(stream, watcher) {
     if (event === "change") {
       watcher.change(JSON.parse(data));
     } else if (event === "ready" || event === "gap") {
-      // After a gap nobody knows what changed: the same as a new beginning.
+      // After a gap changes may have been missed: handle it like a new stream.
       watcher.ready();
     }
   }

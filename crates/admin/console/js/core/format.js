@@ -1,4 +1,4 @@
-/** Numbers, sizes and times as people read them. */
+/** Formats numbers, sizes and times. */
 
 import { h } from "./dom.js";
 
@@ -48,7 +48,7 @@ export function millis(ms) {
   return ms >= 1000 ? `${(ms / 1000).toFixed(1)} s` : `${round(ms)} ms`;
 }
 
-/** Few digits, but never a lie of precision. @param {number} value */
+/** Rounds to a sensible number of digits. @param {number} value */
 export function round(value) {
   const digits = value >= 100 || Number.isInteger(value) ? 0 : value >= 10 ? 1 : 2;
   return COUNT.format(Number(value.toFixed(digits)));
@@ -75,7 +75,7 @@ export function clockTime(ms) {
 }
 
 /**
- * A moment: how long ago, with the exact time on hover. It keeps itself true, see {@link keepTimes}.
+ * A moment: how long ago, with the exact time on hover. It is updated by {@link keepTimes}.
  * @param {number | null | undefined} ms
  * @param {"ago" | "for" | "in"} [style]
  */
@@ -93,7 +93,7 @@ export function moment(ms, style = "ago") {
   return h("time", attributes, words(ms, style));
 }
 
-/** Keeps all shown moments true. */
+/** Keeps all shown moments up to date. */
 export function keepTimes() {
   setInterval(() => {
     for (const element of document.querySelectorAll("time[data-at]")) {

@@ -1,5 +1,5 @@
 /**
- * JSON as text. It is cut into tokens and never rebuilt from values, so that a number of twenty digits or
+ * JSON as text. It is split into tokens and never rebuilt from values, so that a number of twenty digits or
  * a key that appears twice stays as it was.
  */
 
@@ -19,7 +19,7 @@ export function tokens(text) {
 }
 
 /**
- * What is wrong with it, or `null`.
+ * The error in it, or `null`.
  * @param {string} text
  */
 export function problem(text) {
@@ -36,7 +36,7 @@ export function looksLikeJson(text) {
   return /^\s*[[{]/.test(text) && problem(text) === null;
 }
 
-/** With a line for each member. @param {string} text valid JSON */
+/** Formats it with a line for each member. @param {string} text valid JSON */
 export function pretty(text) {
   const kept = tokens(text).filter((token) => token.kind !== "space");
   let depth = 0;
@@ -55,7 +55,7 @@ export function pretty(text) {
   return out;
 }
 
-/** In one line. @param {string} text valid JSON */
+/** Formats it on one line. @param {string} text valid JSON */
 export function compact(text) {
   return tokens(text)
     .filter((token) => token.kind !== "space")

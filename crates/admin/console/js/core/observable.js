@@ -1,5 +1,5 @@
 /**
- * A value that tells when it changes.
+ * A value with listeners for changes.
  * @template T
  */
 export class Observable {

@@ -30,26 +30,26 @@ export function isWithin(path, root) {
   return root === "/" || path === root || path.startsWith(`${root}/`);
 }
 
-/** The browser's address of a znode. @param {string} path */
+/** The URL of a znode in the console. @param {string} path */
 export function hrefOf(path) {
   const parts = path.split("/").filter((part) => part !== "");
   return `#/browse/${parts.map(encodeURIComponent).join("/")}`;
 }
 
 /**
- * What is wrong with a name for a child, or `null`.
+ * The error in a name for a child, or `null`.
  * @param {string} name
  */
 export function nameProblem(name) {
   if (name === "") {
-    return "Give it a name.";
+    return "Enter a name.";
   }
   if (name === "." || name === "..") {
     return "“.” and “..” cannot be names.";
   }
   // eslint-disable-next-line no-control-regex
   if (/[\u0000-\u001f\u007f-\u009f\ud800-\uf8ff\ufff0-\uffff]/.test(name)) {
-    return "Control characters cannot be in a name.";
+    return "A name cannot contain control characters.";
   }
   return null;
 }

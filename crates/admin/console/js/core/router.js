@@ -1,6 +1,6 @@
 /**
- * The address bar: `#/page/rest`. Pages are told when to open, may keep the user from leaving, and end
- * with everything they started.
+ * The router for `#/page/rest`. It opens pages, asks them before the user leaves, and ends them
+ * with everything they have started.
  */
 
 import { Scope } from "./scope.js";
@@ -11,7 +11,7 @@ import { Observable } from "./observable.js";
  * @property {HTMLElement} element
  * @property {(parts: string[]) => void} go the address changed within the page
  * @property {(parts: string[]) => Promise<boolean>} [mayLeave] asked before the address changes
- * @property {() => boolean} [isDirty] whether closing the browser would lose something
+ * @property {() => boolean} [isDirty] whether closing the browser would lose unsaved text
  */
 
 /** @typedef {{title: string, open: (scope: Scope) => Page}} Route */
@@ -52,7 +52,7 @@ export class Router {
     }
     const { name, parts } = parse(wanted, this.first);
     if (this.page?.mayLeave && this.page.isDirty?.()) {
-      // The address goes back until the user has decided.
+      // Restore the address until the user has decided.
       history.replaceState(null, "", this.hash || "#");
       if (!(await this.page.mayLeave(parts))) {
         return;

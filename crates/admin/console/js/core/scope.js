@@ -1,5 +1,5 @@
 /**
- * What a page starts (timers, listeners, requests) ends with the page: all of it hangs on one signal.
+ * Ends everything that a page has started (timers, listeners, requests) with the page, by one signal.
  */
 export class Scope {
   constructor() {
@@ -34,7 +34,7 @@ export class Scope {
 }
 
 /**
- * Waits; ends early when the signal fires.
+ * Waits; returns early if the signal fires.
  * @param {number} ms
  * @param {AbortSignal} [signal]
  * @returns {Promise<void>}
@@ -56,7 +56,7 @@ export function sleep(ms, signal) {
 }
 
 /**
- * Gathers calls: the function runs once, some time after the first of them.
+ * Combines calls: the function runs once, some time after the first call.
  * @param {number} ms
  * @param {() => void} run
  */
@@ -75,7 +75,7 @@ export function soon(ms, run) {
 }
 
 /**
- * Runs the function when calls have stopped coming for a moment.
+ * Runs the function when there have been no calls for a moment.
  * @param {number} ms
  * @param {(...args: any[]) => void} run
  */

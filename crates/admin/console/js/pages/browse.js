@@ -12,10 +12,10 @@ import { TreeView } from "../browse/tree-view.js";
 
 const REFRESH_MS = 250;
 const LIVE_WORDS = {
-  connecting: ["Connecting", "Opening the stream of changes."],
+  connecting: ["Connecting", "Connecting to the stream of changes."],
   tree: ["Live", "Changes appear as they happen."],
-  node: ["Live, this znode", "Very much changes just now: only the znode on screen is followed."],
-  lost: ["Not live", "The stream of changes broke; trying again."],
+  node: ["Live, this znode", "Very many changes right now: only the znode on screen is watched."],
+  lost: ["Not live", "The stream of changes was lost; retrying."],
 };
 
 /** @param {import("../core/scope.js").Scope} scope @returns {import("../core/router.js").Page} */
@@ -73,7 +73,7 @@ class BrowsePage {
     await opened;
   }
 
-  /** The stream is open, or has a gap: everything on screen may be old. */
+  /** The stream is open, or has a gap: everything on screen may be outdated. */
   ready() {
     this.markOpen(this.model.root);
     this.refreshSoon();
@@ -108,7 +108,7 @@ class BrowsePage {
 
   childrenOf(path) {
     this.stale.add(path);
-    // So that a znode that gets its first child can be opened.
+    // So that a znode with its first child can be expanded.
     this.stale.add(parentOf(path));
     this.refreshSoon();
     if (path === this.pane.path) {

@@ -1,4 +1,4 @@
-/** Ensemble: its members, how fast it is, and when it elected whom. */
+/** Ensemble: its members, performance and elections. */
 
 import { read } from "../core/api.js";
 import { h, icon, show } from "../core/dom.js";
@@ -34,7 +34,7 @@ const CHARTS = [
   },
   {
     title: "Load",
-    unit: "how many",
+    unit: "number",
     series: [series("connections", "connections", 1), series("outstanding", "requests waiting", 2, true)],
   },
 ];
@@ -56,7 +56,7 @@ export function ensemblePage(scope) {
     h("h2", {}, "This server, last 30 minutes"),
   );
   plots.append(history(scope));
-  const head = pageHead("Ensemble", "Who leads, who follows how closely, and how fast this server answers.");
+  const head = pageHead("Ensemble", "The leader, how far each member is behind it, and how fast this server responds.");
   const element = h("div", { class: "page" }, head, members.every(MEMBERS_EVERY_MS), plots, elected);
   return { element, go: () => {} };
 }
@@ -73,7 +73,7 @@ function drawMembers(answer, place) {
       : null;
   const summary =
     answer.mode === "standalone"
-      ? "One server on its own."
+      ? "A standalone server."
       : `${plural(answer.members.length, "member")}, epoch ${answer.epoch ?? "unknown"}.`;
   show(
     place,
@@ -103,7 +103,7 @@ function memberCard(member) {
       { class: "card-head" },
       leads ? icon("crown") : icon("server"),
       h("h3", {}, name),
-      member.me ? chip("you are here") : null,
+      member.me ? chip("this server") : null,
       h("span", { class: "grow" }),
       chip(role, tone),
     ),
@@ -117,7 +117,7 @@ function memberFacts(member) {
   return facts([
     ["zxid", h("code", {}, member.zxid ?? "–")],
     ["Behind the leader", lag(member)],
-    ["Latency", `${millis(member.latency_avg_ms)} mean, ${millis(member.latency_max_ms)} worst`],
+    ["Latency", `${millis(member.latency_avg_ms)} mean, ${millis(member.latency_max_ms)} max`],
     ["Connections", count(member.connections)],
     ["Waiting requests", count(member.outstanding)],
     ["Znodes", count(member.znodes)],
@@ -155,7 +155,7 @@ function elections(list) {
           : duration(event.took_ms),
     ),
   ];
-  const head = [["When"], ["What this server did"], ["Epoch", "number"], ["Leader"], ["Took", "number"]];
+  const head = [["When"], ["This server’s role"], ["Epoch", "number"], ["Leader"], ["Took", "number"]];
   const table = h(
     "div",
     { class: "table-frame" },
@@ -178,7 +178,7 @@ function elections(list) {
       ),
     ),
   );
-  const nothing = empty("No election since this server started.", "One shows here when the leader changes.");
+  const nothing = empty("No election since this server started.", "Changes of the leader are shown here.");
   return h(
     "section",
     { class: "section section-apart", "aria-label": "Elections" },

@@ -1,4 +1,4 @@
-/** Recipes: what clients have agreed on through the tree. Deadlocks come first, for somebody waits there. */
+/** Recipes: locks, elections and so on in the tree. Deadlocks come first, because they block clients. */
 
 import { read } from "../core/api.js";
 import { h, show } from "../core/dom.js";
@@ -14,12 +14,12 @@ const EVERY_MS = 2000;
 export function recipesPage(scope) {
   const status = h("span", { class: "muted", role: "status" });
   const draw = whenChanged((answer, place) => {
-    show(status, `${count(answer.scanned)} znodes looked at`);
+    show(status, `${count(answer.scanned)} znodes searched`);
     drawRecipes(answer, place);
   });
   const loaded = new Loaded(scope, () => read("recipes", {}, scope.signal), draw);
   const lead =
-    "Locks, elections, barriers, queues and services, found by the shape of their znodes: Curator’s, kazoo’s and Herdsman’s.";
+    "Locks, elections, barriers, queues and services of Curator, kazoo and Herdsman, recognised by their znodes.";
   return {
     element: h("div", { class: "page" }, pageHead("Recipes", lead, status), loaded.every(EVERY_MS)),
     go: () => {},
@@ -37,7 +37,7 @@ function drawRecipes(answer, place) {
     table("Queues", answer.queues, queueTable),
   ].filter(Boolean);
   const partly = answer.truncated
-    ? notice("info", "The tree is large: only a part of it was looked at.")
+    ? notice("info", "The tree is large: only part of it was searched.")
     : null;
   show(place, partly, sections.length > 0 ? h("div", { class: "recipe-sections" }, sections) : nothing());
 }
@@ -45,7 +45,7 @@ function drawRecipes(answer, place) {
 function nothing() {
   return empty(
     "No recipes are in use.",
-    "When a client takes a lock, stands for election, waits at a barrier, fills a queue or registers a service, it shows here.",
+    "When a client uses a lock, an election, a barrier, a queue or a service, it is shown here.",
   );
 }
 
@@ -55,7 +55,7 @@ function deadlocks(found) {
   }
   const words =
     found.length === 1
-      ? "Deadlock: these sessions wait for each other, and none can go on"
+      ? "Deadlock: these sessions wait for each other, and none can proceed"
       : `${plural(found.length, "deadlock")}: these sessions wait for each other`;
   return h(
     "section",
@@ -74,7 +74,7 @@ function table(title, found, draw) {
     return null;
   }
   const head = h("div", { class: "section-head" }, h("h2", {}, title), chip(count(found.length)));
-  // Sections of one card stand side by side.
+  // Sections with one card are side by side.
   const size = found.length === 1 && draw !== queueTable ? "section-small" : "section-full";
   return h("section", { class: size, "aria-label": title }, head, draw(found));
 }

@@ -1,4 +1,4 @@
-/** Server: facts, configuration, the other doors, and how much it logs. */
+/** Server: its state, configuration, other HTTP endpoints and log level. */
 
 import { change, read } from "../core/api.js";
 import { h, show } from "../core/dom.js";
@@ -9,12 +9,12 @@ import { toast } from "../ui/toast.js";
 
 const EVERY_MS = 2000;
 const LEVELS = ["error", "warn", "info", "debug", "trace"];
-const DOORS = [
+const ENDPOINTS = [
   ["/metrics", "Metrics", "for Prometheus, under Apache’s names"],
   ["/commands", "Commands", "Apache’s admin commands, as JSON"],
-  ["/livez", "Alive", "whether the process answers"],
+  ["/livez", "Live", "whether the process is healthy"],
   ["/readyz", "Ready", "whether it serves clients"],
-  ["/api/v1/export?path=/", "Export", "what anyone may read of the tree, as JSON lines"],
+  ["/api/v1/export?path=/", "Export", "the part of the tree that everyone may read, as JSON lines"],
 ];
 
 /** @param {import("../core/scope.js").Scope} scope */
@@ -22,12 +22,12 @@ export function serverPage(scope) {
   const about = new Loaded(scope, () => read("server", {}, scope.signal), whenChanged(drawFacts));
   const settings = new Loaded(scope, () => read("/commands/configuration", {}, scope.signal), drawSettings);
   settings.load();
-  const head = pageHead("Server", "The one that this page comes from.");
+  const head = pageHead("Server", "The server that serves this page.");
   const columns = h(
     "div",
     { class: "columns" },
     section("Facts", about.every(EVERY_MS)),
-    h("div", {}, section("Other doors", doors()), section("Log level", logLevel(scope))),
+    h("div", {}, section("Other endpoints", endpoints()), section("Log level", logLevel(scope))),
   );
   return {
     element: h("div", { class: "page" }, head, columns, section("Configuration", settings.place)),
@@ -42,8 +42,8 @@ function section(title, ...children) {
 function drawFacts(now, place) {
   const storage = {
     ok: ["healthy", "ok"],
-    full: ["full: nothing can be written", "bad"],
-    failed: ["failed: restart after repair", "bad"],
+    full: ["full: writes are rejected", "bad"],
+    failed: ["failed: repair the disk, then restart", "bad"],
   }[now.storage] ?? [now.storage ?? "–", undefined];
   show(
     place,
@@ -72,7 +72,7 @@ function drawFacts(now, place) {
   );
 }
 
-function doors() {
+function endpoints() {
   const line = ([href, name, words]) =>
     h(
       "li",
@@ -80,13 +80,13 @@ function doors() {
       h("a", { href: `.${href}`, target: "_blank", rel: "noopener" }, name),
       h("span", { class: "muted" }, ` ${words}`),
     );
-  return h("ul", { class: "card doors" }, DOORS.map(line));
+  return h("ul", { class: "card endpoints" }, ENDPOINTS.map(line));
 }
 
 function drawSettings(answer, place) {
   const rows = Object.entries(answer).filter(([name]) => name !== "command" && name !== "error");
   if (rows.length === 0) {
-    show(place, empty("No settings.", "This server tells nothing about its configuration."));
+    show(place, empty("No settings.", "This server does not show its configuration."));
     return;
   }
   const filter = h("input", {
@@ -144,7 +144,7 @@ function logLevel(scope) {
         h(
           "p",
           { class: "hint" },
-          "Until the server starts again. Needs a user with all permissions on the root.",
+          "Until the server is restarted. Needs a user with all permissions on the root.",
         ),
       );
     },

@@ -1,4 +1,4 @@
-/** Sessions: who is connected, what they hold and what they watch. */
+/** Sessions: connected clients, their ephemerals and their watches. */
 
 import { isAbort, read } from "../core/api.js";
 import { h, icon, show } from "../core/dom.js";
@@ -40,7 +40,7 @@ class SessionsPage {
     );
     const head = pageHead(
       "Sessions",
-      "Every client that this server knows of, with its ephemeral znodes and its watches.",
+      "All sessions that this server knows, with their ephemeral znodes and watches.",
       this.filter,
       this.status,
     );
@@ -95,7 +95,7 @@ class SessionsPage {
     if (shown.length === 0) {
       return words
         ? empty("No session matches.", "Clear the filter to see all.")
-        : empty("No sessions.", "A client that connects shows here.");
+        : empty("No sessions.", "Connected clients are shown here.");
     }
     if (!this.answer.next) {
       return null;
@@ -122,7 +122,7 @@ class SessionsPage {
         {},
         connection
           ? h("span", { class: "mono" }, connection.peer)
-          : h("span", { class: "muted" }, "not here"),
+          : h("span", { class: "muted" }, "other server or none"),
       ),
       h("td", { class: "number" }, count(session.ephemerals)),
       h("td", { class: "number wide-only" }, count(session.watches)),
@@ -142,7 +142,7 @@ class SessionsPage {
     show(
       this.detail,
       id === null
-        ? empty("Choose a session.", "Its ephemeral znodes and its watches show here.")
+        ? empty("Select a session.", "Its ephemeral znodes and watches are shown here.")
         : skeleton(5),
     );
     this.loadDetail();
@@ -165,7 +165,7 @@ class SessionsPage {
           this.detail,
           back(),
           error.status === 404
-            ? empty("This session is over.", "Its ephemeral znodes went with it.")
+            ? empty("This session has ended.", "Its ephemeral znodes were deleted.")
             : problem(error, () => this.loadDetail()),
         );
       }
@@ -210,7 +210,7 @@ function sessionDetail(session) {
     connection && ["Waiting requests", count(connection.queued)],
     connection && [
       "Latency",
-      `${millis(connection.latency_avg_ms)} mean, ${millis(connection.latency_max_ms)} worst`,
+      `${millis(connection.latency_avg_ms)} mean, ${millis(connection.latency_max_ms)} max`,
     ],
     session.expires_ms && ["Expires", moment(session.expires_ms, "in")],
   ]);
@@ -221,7 +221,7 @@ function sessionDetail(session) {
   return [
     back(),
     h("h2", { class: "mono" }, session.id),
-    connection ? null : h("p", { class: "muted" }, "Its client is connected to another server, or to none."),
+    connection ? null : h("p", { class: "muted" }, "Its client is connected to another server, or not connected."),
     about,
     h("h3", {}, `Ephemeral znodes (${count(session.ephemeral_paths.length)})`),
     session.ephemeral_paths.length > 0
@@ -234,7 +234,7 @@ function sessionDetail(session) {
     h("h3", {}, `Watches (${count(session.watch_paths.length)})`),
     session.watch_paths.length > 0
       ? h("ul", { class: "path-list" }, session.watch_paths.map(watchLine))
-      : h("p", { class: "muted" }, "None at this server."),
+      : h("p", { class: "muted" }, "None on this server."),
     session.truncated ? h("p", { class: "hint" }, "There are more.") : null,
     hidden,
   ];

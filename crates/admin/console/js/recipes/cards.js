@@ -21,8 +21,8 @@ export function lockCard(lock) {
     state,
     h("p", { class: "muted small" }, `${lock.kind}, ${lock.layout}`),
     free
-      ? h("p", { class: "muted" }, "Nobody holds it.")
-      : lock.holders.map((holder) => person(lock.path, holder, "holds it", "for")),
+      ? h("p", { class: "muted" }, "Not held.")
+      : lock.holders.map((holder) => participant(lock.path, holder, "holds it", "for")),
     unlisted(lock.holders, lock.holders_total),
     line(lock.path, lock.waiters, waiting, "waits"),
   );
@@ -36,8 +36,8 @@ export function electionCard(election) {
     "crown",
     election,
     chip(plural(waiting + (leader ? 1 : 0), "candidate"), "accent"),
-    leader ? person(election.path, leader, "leads", "for") : h("p", { class: "muted" }, "Nobody leads."),
-    line(election.path, candidates, waiting, "stands by"),
+    leader ? participant(election.path, leader, "leads", "for") : h("p", { class: "muted" }, "No leader."),
+    line(election.path, candidates, waiting, "waiting"),
   );
 }
 
@@ -103,7 +103,7 @@ export function serviceCard(service) {
 export function groupCard(group) {
   const total = group.members_total ?? group.members.length;
   const shown = group.members.slice(0, INSTANCES_SHOWN);
-  const members = shown.map((member) => person(group.path, member, "there", "for"));
+  const members = shown.map((member) => participant(group.path, member, "member", "for"));
   return card("people", group, chip(plural(total, "member"), "ok"), members, unlisted(shown, total));
 }
 
@@ -160,12 +160,12 @@ function card(picture, thing, state, ...children) {
   );
 }
 
-/** Those who wait, in their order. The first few are shown, the rest on demand. */
+/** The waiting clients, in their order. The first few are shown, the rest on demand. */
 function line(path, people, total, does) {
   if (people.length === 0) {
     return null;
   }
-  const item = (one) => h("li", {}, person(path, one, does, "for"));
+  const item = (one) => h("li", {}, participant(path, one, does, "for"));
   const first = h("ol", { class: "line" }, people.slice(0, LINE_SHOWN).map(item));
   if (people.length <= LINE_SHOWN) {
     return [first, unlisted(people, total)];
@@ -183,13 +183,13 @@ function line(path, people, total, does) {
   ];
 }
 
-/** Servers list only the first ones of very many. */
+/** The number of entries that the server did not list: it sends only the first ones. */
 function unlisted(shown, total) {
   const rest = (total ?? shown.length) - shown.length;
   return rest > 0 ? h("p", { class: "muted small" }, `and ${count(rest)} more`) : null;
 }
 
-function person(path, one, does, style) {
+function participant(path, one, does, style) {
   const name = one.payload ? payload(one.payload) : sessionLink(one.session);
   const mode = one.mode ? chip(one.mode) : null;
   const time = h("span", { class: "person-time" }, `${does} `, moment(one.since_ms, style));

@@ -1,4 +1,4 @@
-/** A deadlock, drawn as the ring that it is: sessions around, each arrow a lock that one waits for. */
+/** Draws a deadlock as a cycle of sessions; each arrow is a lock that a session waits for. */
 
 import { h, s } from "../core/dom.js";
 import { plural } from "../core/format.js";
@@ -16,7 +16,7 @@ export function deadlockCard({ cycle, also_stuck: others }) {
       ? h(
           "p",
           { class: "muted" },
-          `${plural(others, "more session waits", "more sessions wait")} behind them.`,
+          `${plural(others, "more session waits", "more sessions wait")} for them.`,
         )
       : null;
   const words = h("div", { class: "deadlock-words" }, h("ol", { class: "line" }, cycle.map(sentence)), more);
@@ -36,7 +36,7 @@ function ring(cycle) {
     arrow(places[i], places[(i + 1) % cycle.length], link.waits_for, size),
   );
   const boxes = cycle.map((link, i) => box(places[i], link.session));
-  const words = `Ring of ${cycle.length} sessions that wait for each other`;
+  const words = `Cycle of ${cycle.length} sessions that wait for each other`;
   return s(
     "svg",
     { class: "ring", viewBox: `0 0 ${size.width} ${size.height}`, role: "img", "aria-label": words },
@@ -68,7 +68,7 @@ function box({ x, y }, session) {
   ];
 }
 
-/** A bow from one to the next, bent away from the middle. */
+/** A curved arrow from one to the next, bent away from the middle. */
 function arrow(from, to, lock, size) {
   const away = bend(from, to, size);
   const start = edge(from, away);
@@ -85,7 +85,7 @@ function arrow(from, to, lock, size) {
   ];
 }
 
-/** Two boxes on one line have two bows, one above and one below; in a larger ring each goes outwards. */
+/** Two boxes on one line have two arrows, one above and one below; in a larger cycle each bends outwards. */
 function bend(from, to, size) {
   const centre = { x: size.width / 2, y: size.height / 2 };
   const middle = { x: (from.x + to.x) / 2, y: (from.y + to.y) / 2 };
@@ -95,7 +95,7 @@ function bend(from, to, size) {
   return { x: middle.x + (middle.x - centre.x) * 0.35, y: middle.y + (middle.y - centre.y) * 0.35 };
 }
 
-/** Where the way to a point leaves the box. */
+/** The point where the line to another point leaves the box. */
 function edge(at, towards) {
   const dx = towards.x - at.x;
   const dy = towards.y - at.y;

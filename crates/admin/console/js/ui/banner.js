@@ -1,6 +1,6 @@
 /**
- * The state of the server, at the top of every page: who it is, and a banner while it is away. It is asked
- * all the time, so what broke comes back by itself.
+ * The state of the server, at the top of every page: its name and role, and a banner while it is unavailable. It
+ * is polled all the time, so the page recovers by itself.
  */
 
 import { keepAccess } from "../core/access.js";
@@ -10,7 +10,7 @@ import { Observable } from "../core/observable.js";
 import { Scope } from "../core/scope.js";
 import { chip } from "./controls.js";
 
-const ASK_EVERY_MS = 2000;
+const POLL_INTERVAL_MS = 2000;
 const TONES = {
   leader: "accent",
   follower: "ok",
@@ -20,7 +20,7 @@ const TONES = {
   "read-only": "warn",
 };
 
-/** What `/api/v1/server` said last. @type {Observable<any>} */
+/** The last response of `/api/v1/server`. @type {Observable<any>} */
 export const server = new Observable(null);
 
 /** @param {HTMLElement} banner @param {HTMLElement} place */
@@ -34,10 +34,10 @@ export function watchServer(banner, place) {
     }
   });
   server.onChange(() => drawState(place));
-  new Scope().every(ASK_EVERY_MS, ask);
+  new Scope().every(POLL_INTERVAL_MS, ask);
 }
 
-async function ask() {
+async function poll() {
   try {
     server.value = await read("server");
     reach.value = server.value.serving ? "up" : "waiting";
@@ -45,7 +45,7 @@ async function ask() {
     if (isAbort(error)) {
       throw error;
     }
-    // `reach` has it already, and the banner shows it.
+    // `reach` already has the state, and the banner shows it.
   }
 }
 
@@ -56,8 +56,8 @@ function words(state) {
       h(
         "p",
         {},
-        h("strong", {}, "The server does not answer. "),
-        "Trying again every two seconds. What you typed is kept.",
+        h("strong", {}, "The server does not respond. "),
+        "Retrying every two seconds. What you typed is kept.",
       ),
     ];
   }
@@ -68,7 +68,7 @@ function words(state) {
         "p",
         {},
         h("strong", {}, "The server is not serving: it has no leader. "),
-        "It goes on when a majority of servers is there. What you typed is kept.",
+        "It resumes when a majority of servers is available. What you typed is kept.",
       ),
     ];
   }
@@ -78,7 +78,7 @@ function words(state) {
 function drawState(place) {
   const now = server.value;
   if (reach.value === "down") {
-    show(place, chip("no answer", "bad"));
+    show(place, chip("no response", "bad"));
   } else if (now) {
     const number = now.server_id === null || now.server_id === undefined ? "" : `server ${now.server_id}`;
     show(place, h("span", { class: "server-name" }, number), chip(now.role, TONES[now.role] ?? "warn"));

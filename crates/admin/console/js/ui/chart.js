@@ -8,9 +8,9 @@ import { clockTime, round } from "../core/format.js";
 
 const HEIGHT = 190;
 const MARGIN = { top: 10, right: 12, bottom: 24, left: 46 };
-/** A line needs no more points than this; more would only draw a band of noise. */
+/** Most points of a line; more would only add noise. */
 const POINTS_MAX = 240;
-/** A longer silence between two samples is a gap in the line, not a slope. */
+/** After this many intervals without a sample the line has a gap. */
 const GAP_INTERVALS = 4;
 
 /**
@@ -18,7 +18,7 @@ const GAP_INTERVALS = 4;
  * @property {string} key
  * @property {string} label
  * @property {number} tone
- * @property {boolean} [peaks] of many samples at one point the highest counts, not their mean
+ * @property {boolean} [peaks] whether a point shows the highest of its samples, not their mean
  */
 
 export class Chart {
@@ -29,7 +29,7 @@ export class Chart {
     Object.assign(this, { title, unit, series, spanMs });
     this.samples = [];
     this.intervalMs = 2000;
-    /** @type {number | null} the sample that is read out */
+    /** @type {number | null} the sample in the read-out */
     this.at = null;
     this.readout = h("div", { class: "chart-readout", role: "status" });
     this.svg = s("svg", {
@@ -77,7 +77,7 @@ export class Chart {
   draw() {
     if (this.samples.length === 0) {
       show(this.svg);
-      show(this.readout, "Nothing measured yet.");
+      show(this.readout, "No data yet.");
       return;
     }
     const scale = this.scale();
@@ -119,7 +119,7 @@ export class Chart {
         continue;
       }
       const point = `${scale.x(at).toFixed(1)} ${scale.y(value).toFixed(1)}`;
-      // A line without a length makes a dot, or a lonely sample would not be seen at all.
+      // A line without length makes a dot, or a single sample would be invisible.
       path += at - last > GAP_INTERVALS * group * this.intervalMs ? `M${point}h0` : `L${point}`;
       last = at;
     }
@@ -192,7 +192,7 @@ export class Chart {
   }
 }
 
-/** One point for each group of samples. Groups begin at fixed times, or the line would dance. */
+/** One point for each group of samples. Groups begin at fixed times, or the line would flicker. */
 function thin({ samples, intervalMs }, { key, peaks }, group) {
   const groups = new Map();
   const width = group * intervalMs;

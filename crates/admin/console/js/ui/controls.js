@@ -1,4 +1,4 @@
-/** The small pieces that all pages are made of. */
+/** The controls that all pages use. */
 
 import { access, readOnlyReason } from "../core/access.js";
 import { h, icon, show } from "../core/dom.js";
@@ -35,7 +35,7 @@ export function button(options) {
 }
 
 /**
- * A button that changes something. It stays where it is when nothing may be changed, and says why.
+ * A button that changes something. It is disabled, with the reason, if the user may not make changes.
  * @param {ButtonOptions} options
  * @param {AbortSignal} signal
  */
@@ -65,7 +65,7 @@ export function chip(text, tone) {
   return h("span", { class: tone ? `chip chip-${tone}` : "chip" }, text);
 }
 
-/** A place where there is nothing yet, with a sentence that says what to do. */
+/** An empty state, with a sentence that says what to do. */
 export function empty(title, sentence, ...more) {
   return h("div", { class: "empty" }, h("p", { class: "empty-title" }, title), h("p", {}, sentence), ...more);
 }
@@ -77,7 +77,7 @@ export function skeleton(lines = 3) {
 }
 
 /**
- * An error where it happened.
+ * An error, shown where it happened.
  * @param {Error} error
  * @param {() => void} [retry]
  */
@@ -102,7 +102,7 @@ export function field(label, control, hint) {
   return h("label", { class: "field" }, h("span", { class: "field-label" }, label), control, note);
 }
 
-/** A check box with its words. */
+/** A check box with its label. */
 export function check(label, attributes = {}) {
   return h(
     "label",
@@ -112,13 +112,13 @@ export function check(label, attributes = {}) {
   );
 }
 
-/** Terms and what they are. @param {Array<[string, any]>} pairs */
+/** A list of terms and values. @param {Array<[string, any]>} pairs */
 export function facts(pairs) {
   const row = ([term, value]) => h("div", { class: "fact" }, h("dt", {}, term), h("dd", {}, value));
   return h("dl", { class: "facts" }, pairs.filter(Boolean).map(row));
 }
 
-/** Puts text on the clipboard, also where the browser has no clipboard for plain http. */
+/** Copies text to the clipboard, even where the browser has no clipboard API for plain http. */
 export async function copy(text) {
   try {
     await navigator.clipboard.writeText(text);
@@ -133,12 +133,12 @@ function copyBySelection(text) {
   area.value = text;
   document.body.append(area);
   area.select();
-  toast(document.execCommand("copy") ? "Copied." : "This browser does not let the console copy.");
+  toast(document.execCommand("copy") ? "Copied." : "This browser does not allow the console to copy.");
   area.remove();
 }
 
 /**
- * Runs something that a button started: no second press meanwhile, and the error beside it.
+ * Runs an action of a button: disables it meanwhile, and shows an error beside it.
  * @param {HTMLButtonElement} pressed
  * @param {HTMLElement} errorPlace
  * @param {() => Promise<void>} run

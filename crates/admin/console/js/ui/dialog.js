@@ -1,4 +1,4 @@
-/** Dialogs: the browser's own, so that focus stays inside and Escape closes. */
+/** Dialogs. They use the browser's dialog element, so that focus stays inside and Escape closes them. */
 
 import { h } from "../core/dom.js";
 import { button } from "./controls.js";
@@ -8,7 +8,7 @@ import { button } from "./controls.js";
  * @property {HTMLElement} body
  * @property {HTMLElement} footer
  * @property {(answer?: any) => void} close
- * @property {Promise<any>} closed gives what it was closed with; `undefined` for Escape
+ * @property {Promise<any>} closed resolves to the value passed to `close`; `undefined` for Escape
  */
 
 /**
@@ -44,7 +44,7 @@ export function openDialog({ title, className = "", onsubmit }) {
   };
   document.body.append(element);
   element.showModal();
-  // When the caller has filled it: the first field, or else the button that changes nothing.
+  // After the caller has filled it: focus the first field, or else the button that changes nothing.
   queueMicrotask(() =>
     (body.querySelector("input, textarea, select") ?? footer.querySelector("button"))?.focus(),
   );

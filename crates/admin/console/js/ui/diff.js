@@ -1,8 +1,8 @@
-/** What differs between two texts, line by line. */
+/** The differences of two texts, line by line. */
 
 import { h } from "../core/dom.js";
 
-/** Beyond this the table of comparisons would be too large; then everything counts as changed. */
+/** The largest table of comparisons; for larger texts everything counts as changed. */
 const CELLS_MAX = 4_000_000;
 const CONTEXT = 3;
 
@@ -25,7 +25,7 @@ export function diff(before, after) {
   return [...same(a.slice(0, start)), ...middle, ...same(a.slice(a.length - end))];
 }
 
-/** Draws it; long stretches without a difference are left out. @param {Line[]} lines */
+/** Draws the differences; skips long parts without any. @param {Line[]} lines */
 export function diffView(lines) {
   const near = lines.map((_, i) =>
     lines.slice(Math.max(0, i - CONTEXT), i + CONTEXT + 1).some((line) => line.sign !== " "),
@@ -60,7 +60,7 @@ function between(a, b) {
   return walk(a, b, lengths(a, b));
 }
 
-/** How long the longest common part of all tails is. */
+/** The length of the longest common subsequence of each pair of tails. */
 function lengths(a, b) {
   const width = b.length + 1;
   const table = new Uint32Array((a.length + 1) * width);

@@ -1,4 +1,4 @@
-/** Shortcuts. They do nothing while somebody types, except those with Ctrl or Cmd. */
+/** Keyboard shortcuts. They are disabled while the user types, except those with Ctrl or Cmd. */
 
 import { h } from "../core/dom.js";
 import { openDialog } from "./dialog.js";
@@ -7,7 +7,7 @@ import { button } from "./controls.js";
 /** @typedef {{keys: string, what: string, run: () => void}} Shortcut */
 
 const IN_PLACE = [
-  ["Arrow keys", "Move in the tree; right opens, left closes"],
+  ["Arrow keys", "Move in the tree; right expands, left collapses"],
   ["Enter", "Show the znode"],
   ["Home, End", "First and last row of the tree"],
   ["Ctrl S", "Save what you edit"],

@@ -1,4 +1,4 @@
-/** Logging in and out, and the corner of the page that says who you are. */
+/** Logging in and out, and the corner of the page that shows the user. */
 
 import { access, logIn, logOut } from "../core/access.js";
 import { h, show } from "../core/dom.js";

@@ -1,11 +1,11 @@
-/** The frame of the pages that read one thing again and again. */
+/** The frame of pages that poll a resource. */
 
 import { isAbort, reach } from "../core/api.js";
 import { access } from "../core/access.js";
 import { h, show } from "../core/dom.js";
 import { problem, skeleton } from "./controls.js";
 
-/** @param {string} title @param {string} lead one sentence that says what the page is for @param {...any} tools */
+/** @param {string} title @param {string} lead a description of the page @param {...any} tools */
 export function pageHead(title, lead, ...tools) {
   return h(
     "div",
@@ -16,8 +16,8 @@ export function pageHead(title, lead, ...tools) {
 }
 
 /**
- * Shows a place that is filled by reading: bars at first, then what was read; when reading fails, the error
- * only if there is nothing better on screen.
+ * An element that is filled by polling: grey bars first, then the data; if polling fails, the error, but only if
+ * there is no data on screen.
  */
 export class Loaded {
   /**
@@ -33,7 +33,7 @@ export class Loaded {
     reach.onChange((now) => now === "up" && this.load(), scope.signal);
   }
 
-  /** Reads now and again. @param {number} pauseMs */
+  /** Reads now and repeatedly. @param {number} pauseMs */
   every(pauseMs) {
     this.scope.every(pauseMs, () => this.load());
     return this.place;
@@ -58,7 +58,7 @@ export class Loaded {
 }
 
 /**
- * Draws only when what is drawn has changed, so that focus, selection and open details stay.
+ * Draws only if the data has changed, so that focus, selection and open details stay.
  * @param {(answer: any, place: HTMLElement) => void} draw
  */
 export function whenChanged(draw) {

@@ -1,6 +1,6 @@
 /**
  * “Go to”: a path, a page, or a search through the whole tree, all in one box.
- * What begins with a slash is a path and is completed; anything else is looked for.
+ * Text that begins with a slash is a path and is completed; any other text is searched for.
  */
 
 import { isAbort, read } from "../core/api.js";
@@ -20,7 +20,7 @@ const WHERE = [
 
 /** @typedef {{text: string, note?: string, where?: string, href: string}} Result */
 
-/** @param {string} [start] what is in the box at first */
+/** @param {string} [start] the initial text */
 export function openPalette(start = "") {
   const dialog = openDialog({
     title: "Go to a path or search",
@@ -49,13 +49,13 @@ function inputBox(start) {
     type: "text",
     id: "palette-box",
     role: "combobox",
-    "aria-label": "Path or words",
+    "aria-label": "Path or text",
     "aria-controls": "palette-results",
     "aria-expanded": "true",
     "aria-autocomplete": "list",
     autocomplete: "off",
     spellcheck: "false",
-    placeholder: "/path, or words to look for",
+    placeholder: "/path, or text to search for",
   };
   const box = h("input", attributes);
   box.value = start;
@@ -64,10 +64,10 @@ function inputBox(start) {
 
 function scopeSelect(changed) {
   const options = WHERE.map(([value, label]) => h("option", { value }, label));
-  return h("select", { "aria-label": "Where to look", onchange: changed }, options);
+  return h("select", { "aria-label": "Where to search", onchange: changed }, options);
 }
 
-/** Asks the server, and drops answers to questions that nobody has any more. */
+/** Queries the server, and drops responses to outdated queries. */
 class Search {
   constructor(list, status, where) {
     this.list = list;
@@ -98,7 +98,7 @@ class Search {
 
   async ask(typed, signal) {
     if (typed === "") {
-      return [pages(), "Begin with / for a path, or type words to look for in the whole tree."];
+      return [pages(), "Begin with / for a path, or type text to search for in the whole tree."];
     }
     if (typed.startsWith("/")) {
       return completions(typed, signal);
@@ -128,7 +128,7 @@ async function completions(typed, signal) {
     throw error;
   });
   if (!answer) {
-    return [[], `There is no znode ${parent}.`];
+    return [[], `The znode ${parent} does not exist.`];
   }
   const found = answer.children.map(({ name }) => childOf(parent, name));
   const ranked = found
@@ -149,8 +149,8 @@ async function matches(words, where, signal) {
     note: match.excerpt,
     where: match.where,
   }));
-  const more = answer.truncated ? " There is more: narrow the words." : "";
-  const looked = `${count(answer.scanned)} znodes looked at.`;
+  const more = answer.truncated ? " There are more: refine the search." : "";
+  const looked = `${count(answer.scanned)} znodes searched.`;
   return [results, `${results.length === 0 ? "Nothing found. " : ""}${looked}${more}`];
 }
 
@@ -158,7 +158,7 @@ function toPath(path) {
   return { text: path, href: hrefOf(path) };
 }
 
-/** A list box that is steered from the input above it. */
+/** A list box that is controlled from the input above it. */
 class ResultList {
   constructor(go) {
     this.go = go;

@@ -1,4 +1,4 @@
-/** Light, dark, or as the system says. */
+/** The theme: light, dark, or the system's. */
 
 import { button } from "./controls.js";
 import { show } from "../core/dom.js";
@@ -13,10 +13,10 @@ export function showTheme(place) {
   dark.addEventListener("change", () => draw(place));
 }
 
-/** Changes over to the other one. */
+/** Switches to the other theme. */
 export function switchTheme() {
   const next = isDark() ? "light" : "dark";
-  // What the system says needs no memory; it may change with the hour.
+  // The system's own choice is not stored, because it may change during the day.
   if ((next === "dark") === dark.matches) {
     localStorage.removeItem(KEY);
     apply(null);

@@ -1,4 +1,4 @@
-/** A short word at the edge of the screen, for what has no better place. */
+/** A short message at the edge of the screen. */
 
 import { h } from "../core/dom.js";
 

@@ -1,7 +1,7 @@
-//! The four-letter word `srvr`: asked of another server, and its answer read.
+//! Queries another server by the four-letter word `srvr`, and parses its reply.
 //!
-//! Apache: `StatCommand`. Lines that are not understood are left out, so that other versions can say
-//! more or less.
+//! Apache: `StatCommand`. Unknown lines are skipped, because other versions may have more or fewer
+//! lines.
 
 use std::io;
 use std::time::Duration;
@@ -12,41 +12,41 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-/// How long a member may take to answer, with everything.
+/// The time limit of a query, including the connection.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
-/// Answers are a few hundred bytes long.
+/// The longest reply that is read; replies have a few hundred bytes.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024;
 
-/// What a server says of itself.
+/// The status of a server.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Status {
-    /// Leader, follower and so on.
+    /// Its role: leader, follower and so on.
     pub role: String,
-    /// Its release.
+    /// Its version.
     pub version: Option<String>,
-    /// Its last txn.
+    /// Its last zxid.
     pub zxid: Option<Zxid>,
-    /// The mean time of a request.
+    /// The mean latency of requests.
     pub latency_avg_ms: Option<f64>,
-    /// The longest.
+    /// The longest latency.
     pub latency_max_ms: Option<u64>,
     /// Connections of clients.
     pub connections: Option<u64>,
-    /// Requests that are not answered.
+    /// Requests without a response yet.
     pub outstanding: Option<u64>,
     /// Znodes, as Apache counts them.
     pub znodes: Option<u64>,
-    /// What it says instead of all that.
+    /// Why it has no status, in its own words.
     pub problem: Option<String>,
 }
 
-/// Asks a server.
+/// Queries a server.
 ///
 /// # Errors
-/// It cannot be reached, does not answer in time, or its answer is not one.
+/// Fails if it cannot be reached, does not reply in time, or the reply is not that of a server.
 pub async fn ask(at: &Endpoint) -> Result<Status, String> {
     let answer = timeout(ANSWER_WITHIN, exchange(at)).await;
-    let answer = answer.map_err(|_| "it does not answer within a second".to_owned())?;
+    let answer = answer.map_err(|_| "timed out: no reply within a second".to_owned())?;
     let answer = answer.map_err(|error| format!("it cannot be reached: {error}"))?;
     parse(&answer)
 }
@@ -60,10 +60,10 @@ async fn exchange(at: &Endpoint) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// Reads an answer.
+/// Parses a reply.
 ///
 /// # Errors
-/// It is not one.
+/// Fails if the text is not a reply to `srvr`.
 pub fn parse(answer: &str) -> Result<Status, String> {
     let mut status = Status::default();
     for (key, value) in answer.lines().filter_map(|line| line.split_once(": ")) {
@@ -92,16 +92,16 @@ pub fn parse(answer: &str) -> Result<Status, String> {
         return Ok(Status { role, problem, ..Status::default() });
     }
     Err(match first {
-        "" => "it closes the connection without an answer".to_owned(),
+        "" => "it closed the connection without a reply".to_owned(),
         first if first.contains("whitelist") => {
-            "it does not answer the word srvr: see its 4lw.commands.whitelist".to_owned()
+            "it does not allow the four-letter word srvr: see its 4lw.commands.whitelist".to_owned()
         }
-        // Whatever listens there may say anything.
-        first => format!("it answers {:?}", first.chars().take(80).collect::<String>()),
+        // Any program may be listening there.
+        first => format!("unexpected reply {:?}", first.chars().take(80).collect::<String>()),
     })
 }
 
-/// A zxid as it is printed.
+/// Parses a zxid as servers print it.
 pub fn parse_zxid(text: &str) -> Option<Zxid> {
     let number = u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()?;
     Some(Zxid(number.cast_signed()))
@@ -118,7 +118,7 @@ mod tests {
                           Node count: 7\nProposal sizes last/min/max: 48/48/90\n";
 
     #[test]
-    fn an_answer_is_read() {
+    fn a_reply_is_parsed() {
         let status = parse(LEADER).unwrap();
         let expected = Status {
             role: "leader".to_owned(),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn other_answers_are_explained() {
+    fn other_replies_are_explained() {
         let looking = "This ZooKeeper instance is not currently serving requests\n";
         let status = parse(looking).unwrap();
         assert_eq!(
@@ -150,12 +150,12 @@ mod tests {
             "srvr is not executed because it is not in the whitelist.\n",
             "4lw.commands.whitelist",
         );
-        check("", "without an answer");
+        check("", "without a reply");
         check("SSH-2.0-x\u{1b}[2J", "SSH-2.0-x\\u{1b}[2J");
     }
 
     #[test]
-    fn broken_numbers_are_left_out() {
+    fn invalid_numbers_are_skipped() {
         let status =
             parse("Latency min/avg/max: x\nZxid: 7\nNode count: -1\nMode: follower\n").unwrap();
         assert_eq!(status, Status { role: "follower".to_owned(), ..Status::default() });

@@ -1,8 +1,8 @@
-//! Puts together what was found in single directories: who holds a lock and who waits for it, semaphores
-//! with their lines, queues with those who work on them. Pure.
+//! Combines the findings of single directories: locks with holders and waiters, semaphores with their
+//! queues, item queues with their consumers. Pure.
 //!
-//! Lists are cut where nobody would read on; totals say how long they are. Holders and waiters are told
-//! by the rules of the recipes themselves ([`herdsman_recipes::lock::contenders`]).
+//! Long lists are truncated; totals have their length. Holders and waiters are determined by the rules of
+//! the recipes themselves ([`herdsman_recipes::lock::contenders`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::SocketAddr;
@@ -13,25 +13,25 @@ use herdsman_recipes::wait_for::{self, LockKind, LockQueue, Standing};
 
 use super::classify::{Finding, is_election};
 use super::model::{
-    BarrierView, ElectionView, GroupView, InstanceView, LockView, PlaceView, QueueView, Recipes,
+    BarrierView, ElectionView, GroupView, InstanceView, LockView, NodeView, QueueView, Recipes,
     ServiceView, WaiterView,
 };
 use super::node::{Child, preview};
 
-/// Recipes of one sort that are shown.
+/// Most recipes of one kind that are shown.
 const SHOWN_MAX: usize = 1000;
-/// Nodes of one recipe that are shown.
-const PLACES_MAX: usize = 100;
-/// Nodes for which one waits that are shown.
+/// Most nodes of one recipe that are shown.
+const NODES_MAX: usize = 100;
+/// Most nodes that are shown for which a node waits.
 const WAITS_MAX: usize = 10;
 
-/// Where the clients of sessions are connected from, if to this server.
+/// The addresses of the clients of sessions that are connected to this server.
 pub type Peers = HashMap<SessionId, SocketAddr>;
 
 /// The contenders of each lock, for the search for deadlocks.
 pub type Lines = BTreeMap<String, Vec<Contender>>;
 
-/// What was found, by sort.
+/// The findings, by kind.
 #[derive(Default)]
 struct Catalogue {
     lines: BTreeMap<String, Vec<Child>>,
@@ -43,7 +43,7 @@ struct Catalogue {
     recipes: Recipes,
 }
 
-/// What there is to show, and the lines in which somebody may wait for ever.
+/// The recipes to show, and the queues of locks to check for deadlocks.
 pub fn assemble(found: Vec<Finding>, peers: &Peers) -> (Recipes, Lines) {
     let mut catalogue = Catalogue::default();
     for finding in found {
@@ -57,7 +57,7 @@ pub fn assemble(found: Vec<Finding>, peers: &Peers) -> (Recipes, Lines) {
     (recipes, lines)
 }
 
-/// Sorts all lists by their paths and cuts them. Tells whether one was too long.
+/// Sorts all lists by path and truncates them. Returns whether one was too long.
 fn cut(recipes: &mut Recipes) -> bool {
     fn cut_one<T>(list: &mut Vec<T>, path: impl Fn(&T) -> &str) -> bool {
         list.sort_by(|one, other| path(one).cmp(path(other)));
@@ -92,7 +92,7 @@ impl Catalogue {
             Finding::Latch { path, nodes } => {
                 recipes.elections.push(election(path, "curator", &after_each(&nodes), peers));
             }
-            Finding::Post { path, node } => {
+            Finding::LeaderNode { path, node } => {
                 let line = [(node, Vec::new())];
                 recipes.elections.push(election(path, "herdsman", &line, peers));
             }
@@ -113,14 +113,14 @@ impl Catalogue {
                 recipes.services.push(service(path, &instances));
             }
             Finding::Group { path, nodes } => {
-                let members = nodes.iter().take(PLACES_MAX).map(|node| place(node, peers));
+                let members = nodes.iter().take(NODES_MAX).map(|node| place(node, peers));
                 let (members, members_total) = (members.collect(), nodes.len());
                 recipes.groups.push(GroupView { path, members, members_total });
             }
         }
     }
 
-    /// A semaphore's permits, and the line of those who want one, which is a lock of its own.
+    /// Combines a semaphore's permits with the queue of waiting clients, which is a separate lock.
     fn join_semaphores(&mut self, peers: &Peers) {
         let leases = std::mem::take(&mut self.leases);
         let empty = std::mem::take(&mut self.semaphores).into_iter();
@@ -128,7 +128,7 @@ impl Catalogue {
         let empty: Vec<_> = empty.collect();
         for (path, leases) in leases.into_iter().chain(empty) {
             let line = self.lines.remove(&format!("{path}/locks")).unwrap_or_default();
-            // A semaphore that nobody has or wants is only two directories.
+            // A semaphore without holders and waiters is only two directories.
             if !leases.is_empty() || !line.is_empty() {
                 self.recipes.locks.push(semaphore(path, "curator", &leases, line, peers));
             }
@@ -147,7 +147,7 @@ impl Catalogue {
             let (contenders, line) = in_line(nodes);
             let layout = layout(&contenders);
             if is_election(&path) && contenders.iter().all(|one| one.kind == LockKind::Write) {
-                // A candidate does other things while it waits, so it is in nobody's way.
+                // A candidate does other work while it waits, so it cannot be part of a deadlock.
                 self.recipes.elections.push(election(path, layout, &line, peers));
             } else {
                 self.recipes.locks.push(lock(path.clone(), layout, &contenders, &line, peers));
@@ -157,14 +157,14 @@ impl Catalogue {
         lines
     }
 
-    /// Who works on a queue's items, and who waits for some, stands beside it.
+    /// Combines queues with their items in work and waiting consumers, which are in sibling directories.
     fn join_queues(&mut self) {
         for queue in &mut self.recipes.queues {
             queue.taken = self.taken.get(&format!("{}-locks", queue.path)).copied();
             let consumers = self.consumers.remove(&format!("{}-consumers", queue.path));
             queue.consumers_waiting = consumers.unwrap_or(0);
         }
-        // A queue without items has no other trace than those who wait for some.
+        // A queue without items is only visible by its waiting consumers.
         for (path, consumers_waiting) in std::mem::take(&mut self.consumers) {
             if let Some(path) = path.strip_suffix("-consumers") {
                 let (path, kind) = (path.to_owned(), "empty");
@@ -179,11 +179,11 @@ fn no_lock() -> LockView {
     LockView::default()
 }
 
-/// A node, and the names of those that must go before it has its turn.
-type Waiting = (Child, Vec<String>);
+/// A node, and the names of the nodes for whose deletion it waits.
+type WaitingNode = (Child, Vec<String>);
 
 /// Contenders in order, and their nodes with what they wait for.
-fn in_line(nodes: Vec<Child>) -> (Vec<Contender>, Vec<Waiting>) {
+fn in_line(nodes: Vec<Child>) -> (Vec<Contender>, Vec<WaitingNode>) {
     let mut by_name: HashMap<String, Child> =
         nodes.into_iter().map(|node| (node.name.clone(), node)).collect();
     let of_lock = by_name.values().map(|node| LineNode {
@@ -208,8 +208,8 @@ fn in_line(nodes: Vec<Child>) -> (Vec<Contender>, Vec<Waiting>) {
     (contenders, line)
 }
 
-/// A line in which each waits for the one before it.
-fn after_each(nodes: &[Child]) -> Vec<Waiting> {
+/// A queue in which each node waits for the one before it.
+fn after_each(nodes: &[Child]) -> Vec<WaitingNode> {
     let before = nodes.iter().map(|node| vec![node.name.clone()]);
     let before = std::iter::once(Vec::new()).chain(before);
     nodes.iter().cloned().zip(before).collect()
@@ -227,7 +227,7 @@ fn lock(
     path: String,
     layout: &'static str,
     contenders: &[Contender],
-    line: &[Waiting],
+    line: &[WaitingNode],
     peers: &Peers,
 ) -> LockView {
     let is_shared =
@@ -241,17 +241,17 @@ fn lock(
             LockKind::Read => "read",
             LockKind::Write => "write",
         };
-        let shown = |place: PlaceView| PlaceView { mode: is_shared.then_some(mode), ..place };
+        let shown = |place: NodeView| NodeView { mode: is_shared.then_some(mode), ..place };
         match contender.standing {
             Standing::Holds => {
                 view.holders_total += 1;
-                if view.holders.len() < PLACES_MAX {
+                if view.holders.len() < NODES_MAX {
                     view.holders.push(shown(place(node, peers)));
                 }
             }
             Standing::Waits => {
                 view.waiters_total += 1;
-                if view.waiters.len() < PLACES_MAX {
+                if view.waiters.len() < NODES_MAX {
                     let (place, waits_for) = (shown(place(node, peers)), waits_for.clone());
                     view.waiters.push(WaiterView { place, waits_for });
                 }
@@ -261,9 +261,9 @@ fn lock(
     view
 }
 
-/// Whoever is first in the line of a semaphore collects permits, and has them when there are no more
-/// than the semaphore allows, which is not kept anywhere. So those that the first one has made since it
-/// is first are not held yet.
+/// The first client in the queue of a semaphore collects permits, and holds them when there are no more than
+/// the semaphore allows, a number that is not stored anywhere. So permits that the first client has created
+/// since it is first do not count as held yet.
 fn semaphore(
     path: String,
     layout: &'static str,
@@ -277,7 +277,7 @@ fn semaphore(
         collects.is_some_and(|(session, since)| lease.session == session && lease.czxid > since)
     };
     let held: Vec<_> = leases.iter().filter(|lease| !is_wanted(lease)).collect();
-    let waiters = line.iter().take(PLACES_MAX).map(|(node, waits_for)| {
+    let waiters = line.iter().take(NODES_MAX).map(|(node, waits_for)| {
         let any_lease = || held.iter().take(WAITS_MAX).map(|lease| lease.name.clone()).collect();
         let waits_for = if waits_for.is_empty() { any_lease() } else { waits_for.clone() };
         WaiterView { place: place(node, peers), waits_for }
@@ -289,14 +289,19 @@ fn semaphore(
         waiters: waiters.collect(),
         waiters_total: line.len(),
         holders_total: held.len(),
-        holders: held.into_iter().take(PLACES_MAX).map(|lease| place(lease, peers)).collect(),
+        holders: held.into_iter().take(NODES_MAX).map(|lease| place(lease, peers)).collect(),
     }
 }
 
-fn election(path: String, layout: &'static str, line: &[Waiting], peers: &Peers) -> ElectionView {
+fn election(
+    path: String,
+    layout: &'static str,
+    line: &[WaitingNode],
+    peers: &Peers,
+) -> ElectionView {
     let leader = line.first().map(|(node, _)| place(node, peers));
     let rest = line.get(1..).unwrap_or_default();
-    let candidates = rest.iter().take(PLACES_MAX).map(|(node, waits_for)| WaiterView {
+    let candidates = rest.iter().take(NODES_MAX).map(|(node, waits_for)| WaiterView {
         place: place(node, peers),
         waits_for: waits_for.clone(),
     });
@@ -308,7 +313,7 @@ type Instance = herdsman_recipes::discovery::ServiceInstance<serde_json::Value>;
 
 fn service(path: String, instances: &[(Child, Box<Instance>)]) -> ServiceView {
     let name = instances.first().map(|(_, first)| first.name.clone()).unwrap_or_default();
-    let shown = instances.iter().take(PLACES_MAX).map(|(node, instance)| InstanceView {
+    let shown = instances.iter().take(NODES_MAX).map(|(node, instance)| InstanceView {
         id: instance.id.clone(),
         address: instance.address.clone(),
         port: instance.port,
@@ -326,9 +331,9 @@ fn service(path: String, instances: &[(Child, Box<Instance>)]) -> ServiceView {
     ServiceView { path, name, instances, instances_total }
 }
 
-fn place(node: &Child, peers: &Peers) -> PlaceView {
+fn place(node: &Child, peers: &Peers) -> NodeView {
     let peer = node.session.and_then(|session| peers.get(&session));
-    PlaceView {
+    NodeView {
         node: node.name.clone(),
         session: node.session.map(|session| session.to_string()),
         since_ms: node.since_ms,

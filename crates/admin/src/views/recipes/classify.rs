@@ -1,14 +1,13 @@
-//! Which recipe uses a znode, told by the names and data of its children. Pure.
+//! Determines which recipe uses a znode, by the names and data of its children. Pure.
 //!
-//! In: one [`Directory`]. Out: what was found in it. Names are read by the code of the recipes
-//! themselves wherever that has them; here is only what they have in common with those of Curator and
-//! kazoo. What takes more than one directory (a semaphore has two) is put together in
-//! [`super::assemble`].
+//! In: one [`Directory`]. Out: the findings in it. Names are parsed by the code of the recipes themselves
+//! where that is possible; here is only what they have in common with those of Curator and kazoo. Recipes
+//! with more than one directory (a semaphore has two) are combined in [`super::assemble`].
 //!
-//! A layout is a convention and no proof: whoever names nodes like a lock's is shown as one. Some recipes
-//! leave too little to tell: a barrier is a node like any other, and an election of Curator's
-//! `LeaderSelector` or kazoo has the nodes of a lock. There the path decides, by a word in it; see
-//! [`is_election`] and [`is_called_barrier`].
+//! A layout is a convention and not a proof: nodes with names like a lock's are shown as a lock. Some recipes
+//! have no distinctive layout: a barrier is an ordinary node, and an election of Curator's `LeaderSelector`
+//! or kazoo has the nodes of a lock. There a word in the path decides; see [`is_election`] and
+//! [`is_called_barrier`].
 
 use std::collections::HashMap;
 
@@ -25,28 +24,28 @@ use super::node::{Child, Directory, last_name, parent};
 const LATCH: &str = "latch-";
 /// Permits of a semaphore.
 const LEASE: &str = "lease-";
-/// Those who wait for their turn in a queue of people.
+/// Tickets: clients that wait for their turn.
 const TICKET: &str = "ticket-";
 /// Consumers that wait for an item.
 const PLACE: &str = "place-";
 /// Items of kazoo's queues: `entry-<priority>-<number>`.
 const ENTRY: &str = "entry-";
-/// Marks of our own recipes' writes, there for a moment: they mean nothing to anybody else.
+/// Short-lived marks of our own recipes' writes, which are ignored here.
 const MARK: &str = "_op_";
 /// The lock inside kazoo's semaphore.
 const KAZOO_LOCK: &str = "__lock__";
 
-/// Something that was found in a directory.
+/// A finding in a directory.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// A line of contenders for a lock, or of candidates that use a lock.
+    /// A queue of contenders for a lock, or of candidates that use a lock.
     Line {
         /// The directory.
         path: String,
         /// Its nodes, in no particular order.
         nodes: Vec<Child>,
     },
-    /// A line of candidates.
+    /// A queue of candidates.
     Latch {
         /// The directory.
         path: String,
@@ -60,7 +59,7 @@ pub enum Finding {
         /// Its nodes, in order.
         nodes: Vec<Child>,
     },
-    /// Two directories with the names that a semaphore has.
+    /// The two directories of a semaphore.
     Semaphore {
         /// The directory above them.
         path: String,
@@ -79,8 +78,8 @@ pub enum Finding {
         /// The node.
         node: Child,
     },
-    /// A leader of one node, beside which an epoch is counted.
-    Post {
+    /// A leader of one node, with a counter of epochs in a sibling node.
+    LeaderNode {
         /// The node.
         path: String,
         /// The node.
@@ -90,40 +89,40 @@ pub enum Finding {
     Barrier {
         /// The node.
         path: String,
-        /// What sort of barrier.
+        /// The kind of barrier.
         kind: &'static str,
-        /// For how many.
+        /// The number of clients that it is for.
         size: Option<u32>,
-        /// How many are there.
+        /// The number of clients that are there.
         members: usize,
-        /// Whether who waits may go on.
+        /// Whether waiting clients may proceed.
         open: bool,
-        /// Since when it is there.
+        /// When it was created.
         since_ms: i64,
     },
     /// A queue.
     Queue {
         /// The directory.
         path: String,
-        /// What sort of queue.
+        /// The kind of queue.
         kind: &'static str,
-        /// How many items.
+        /// The number of items.
         depth: usize,
-        /// When the oldest came.
+        /// When the oldest item was created.
         oldest_ms: Option<i64>,
     },
     /// Marks of consumers on items that they work on.
     Taken {
         /// The directory.
         path: String,
-        /// How many.
+        /// Their number.
         count: usize,
     },
-    /// Consumers of a queue that stand in line.
+    /// Waiting consumers of a queue.
     Consumers {
         /// The directory.
         path: String,
-        /// How many.
+        /// Their number.
         count: usize,
     },
     /// A service and its instances.
@@ -133,7 +132,7 @@ pub enum Finding {
         /// Its instances, by the names of their nodes.
         instances: Vec<(Child, Box<ServiceInstance<Value>>)>,
     },
-    /// Nodes that go with their sessions, for whatever purpose.
+    /// Ephemeral nodes, for any other purpose.
     Group {
         /// The directory.
         path: String,
@@ -142,7 +141,7 @@ pub enum Finding {
     },
 }
 
-/// The children of a directory by what their names say.
+/// The children of a directory by the kind of their names.
 #[derive(Default)]
 struct Sorted {
     line: Vec<Child>,
@@ -163,7 +162,7 @@ struct Items {
     oldest_ms: Option<i64>,
 }
 
-/// What is in a directory.
+/// Determines the recipes of a directory.
 pub fn classify(directory: Directory) -> Vec<Finding> {
     let Directory { path, data, since_ms, children } = directory;
     let mut sorted = Sorted::default();
@@ -238,7 +237,7 @@ impl Sorted {
 impl Items {
     fn add(&mut self, kind: &'static str, since_ms: i64) {
         self.count += 1;
-        // An item that Curator has put back has lost what made it special.
+        // An item that Curator has put back has lost its special name.
         if self.kind.is_none_or(|known| known == "work") {
             self.kind = Some(kind);
         }
@@ -246,7 +245,7 @@ impl Items {
     }
 }
 
-/// Curator's marker is a word of common language, so the rest has to fit too; the others are not.
+/// Curator's marker `lock-` is a common word, so the rest of the name must match too; other markers are distinctive.
 fn is_in_line(child: &Child) -> bool {
     MARKERS.iter().any(|marker| match *marker {
         "lock-" => child.session.is_some() && is_marked(&child.name, marker),
@@ -254,7 +253,7 @@ fn is_in_line(child: &Child) -> bool {
     })
 }
 
-/// A name that ends with the marker and a number, and before them has nothing or what protects it.
+/// Whether a name ends with the marker and a number, after nothing or a protection prefix.
 fn is_marked(name: &str, marker: &str) -> bool {
     split_name(name, marker)
         .is_some_and(|split| split.prefix.is_empty() || split.prefix.ends_with(['-', '_']))
@@ -271,7 +270,7 @@ fn queue_kind(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Children whose names say nothing.
+/// Classifies children without distinctive names.
 fn classify_others(directory: Directory, found: &mut Vec<Finding>) {
     let names_of_semaphore = ["locks", "leases"];
     let has = |name: &str| directory.children.iter().any(|child| child.name == name);
@@ -296,9 +295,9 @@ fn classify_others(directory: Directory, found: &mut Vec<Finding>) {
     members(directory, found);
 }
 
-/// Ephemeral nodes: locks and leaders of one node, and what is left.
+/// Classifies ephemeral nodes: locks and leaders of one node, and groups.
 fn members(directory: Directory, found: &mut Vec<Finding>) {
-    // Beside a queue: what its transactions leave behind, which is internal to it.
+    // The receipts of a queue's transactions are internal to it.
     if directory.path.ends_with("-receipts") || is_fence(&directory) {
         return;
     }
@@ -320,7 +319,7 @@ fn members(directory: Directory, found: &mut Vec<Finding>) {
         if is_single_lock(child) {
             found.push(Finding::Single { path, node: child.clone() });
         } else if is_post(child) {
-            found.push(Finding::Post { path, node: child.clone() });
+            found.push(Finding::LeaderNode { path, node: child.clone() });
         } else {
             nodes.push(child.clone());
         }
@@ -342,7 +341,7 @@ fn counts_epochs(data: &[u8]) -> bool {
         .is_ok_and(|value| value["epoch"].is_u64() && value["leader"].is_string())
 }
 
-/// The nodes are named by ids, and each says whose instance it is.
+/// A service: its nodes are named by ids, and the data of each is an instance of the service.
 fn service(directory: &Directory) -> Option<Finding> {
     let instance = |child: &Child| -> Option<Box<ServiceInstance<Value>>> {
         let instance: ServiceInstance<Value> = serde_json::from_slice(&child.data).ok()?;
@@ -395,10 +394,10 @@ fn double_barrier(directory: &Directory) -> Option<Finding> {
     })
 }
 
-/// A gate, or a latch that counts.
+/// A simple barrier, or a count-down latch.
 fn barrier(directory: &Directory, child: &Child) -> Option<Finding> {
     let (path, since_ms) = (directory.child_path(&child.name), child.since_ms);
-    // An open latch has a child that says so; a closed one may have marks of those who count.
+    // An open latch has a child that marks it; a closed one may have marks of counting clients.
     let latch =
         latch_count(&child.data).filter(|&(left, of)| of > 0 && (left > 0 || child.children > 0));
     if let Some((left, of)) = latch {
@@ -410,12 +409,12 @@ fn barrier(directory: &Directory, child: &Child) -> Option<Finding> {
     is_gate.then_some(Finding::Barrier { path, kind, size, members, open, since_ms })
 }
 
-/// A node that exists is all that there is of a closed barrier, so only its name can tell.
+/// Whether a name is that of a barrier: a closed barrier is only an existing node, so its name decides.
 pub fn is_called_barrier(name: &str) -> bool {
     name.to_lowercase().contains("barrier")
 }
 
-/// Whether a line of contenders for a lock is meant to elect a leader. The nodes are the same, so the
+/// Whether a queue of contenders for a lock elects a leader. The nodes are the same, so the
 /// last two names of the path decide.
 pub fn is_election(path: &str) -> bool {
     const WORDS: [&str; 3] = ["leader", "elect", "master"];

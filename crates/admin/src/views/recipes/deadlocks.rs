@@ -1,10 +1,10 @@
-//! Who waits for whom for ever, across all locks.
+//! Detects deadlocks across all locks.
 //!
-//! In: the contenders of locks, read at different moments, and a way to see all at one moment whether
-//! nodes are still there. Out: circles that were real at that moment. A node that has gone since it was
-//! read, and with it the wait, would make a false alarm; so the locks of a circle are looked at once more,
-//! under one guard of the tree, and only what is there counts. Names are never used twice and nodes
-//! never change their places, so whoever is there then waits for whoever is there before it.
+//! In: the contenders of locks, read at different moments, and a function that checks at one moment whether
+//! nodes still exist. Out: cycles that were real at that moment. A node that was deleted since it was read,
+//! and with it its wait, would raise a false alarm; so the locks of a cycle are read once more, under one
+//! lock of the tree, and only existing nodes count. Names are never used twice and nodes never change their
+//! order, so each existing node waits for the existing nodes before it.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +12,10 @@ use herdsman_recipes::lock::{Contender, queues};
 use herdsman_recipes::wait_for::{Deadlock, LockQueue, WaitForGraph};
 
 use super::assemble::Lines;
-use super::model::{DeadlockView, StuckView};
+use super::model::{DeadlockStep, DeadlockView};
 
-/// The deadlocks in these lines. `present` is asked once, for all contenders of the locks in question:
-/// those that are there no more are to be taken out.
+/// Finds the deadlocks in these queues. `present` is called once, with all contenders of the locks in question,
+/// and must remove those that no longer exist.
 pub fn find(lines: &Lines, present: impl FnOnce(&mut Lines)) -> Vec<DeadlockView> {
     let suspected = deadlocks(lines.clone());
     if suspected.is_empty() {
@@ -32,7 +32,7 @@ pub fn find(lines: &Lines, present: impl FnOnce(&mut Lines)) -> Vec<DeadlockView
 fn deadlocks(lines: Lines) -> Vec<Deadlock> {
     let locks: Vec<(String, Vec<Contender>)> =
         lines.into_iter().filter(|(_, line)| line.len() > 1).collect();
-    // Whoever is alone in a line neither waits nor is waited for.
+    // A single contender in a queue neither waits nor blocks another one.
     let locks: Vec<LockQueue> = queues(locks);
     WaitForGraph::new(&locks).deadlocks()
 }
@@ -40,7 +40,7 @@ fn deadlocks(lines: Lines) -> Vec<Deadlock> {
 fn view(deadlock: &Deadlock) -> DeadlockView {
     let circle = &deadlock.circle;
     let before = (0..circle.len()).map(|i| &circle[(i + circle.len() - 1) % circle.len()]);
-    let cycle = circle.iter().zip(before).map(|(wait, before)| StuckView {
+    let cycle = circle.iter().zip(before).map(|(wait, before)| DeadlockStep {
         session: session_of(&wait.waiter).to_owned(),
         holds: before.path.clone(),
         waits_for: wait.path.clone(),
@@ -52,7 +52,7 @@ fn view(deadlock: &Deadlock) -> DeadlockView {
     }
 }
 
-/// Owners are named by their session and a text of their own.
+/// The session of an owner, whose name is its session and a text.
 fn session_of(owner: &str) -> &str {
     owner.split_once(' ').map_or(owner, |(session, _)| session)
 }
@@ -79,23 +79,23 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_is_told_lock_by_lock() {
+    fn a_cycle_is_reported_lock_by_lock() {
         let lines = lines(&[("/x", &[1, 2]), ("/y", &[2, 3]), ("/z", &[3, 1]), ("/free", &[9])]);
         let found = find(&lines, |again| assert_eq!(again.len(), 3));
         assert_eq!(found.len(), 1);
-        let told: Vec<_> = found[0]
+        let steps: Vec<_> = found[0]
             .cycle
             .iter()
             .map(|one| (one.session.as_str(), one.holds.as_str(), one.waits_for.as_str()))
             .collect();
-        assert_eq!(told, [("0x1", "/x", "/z"), ("0x3", "/z", "/y"), ("0x2", "/y", "/x")]);
+        assert_eq!(steps, [("0x1", "/x", "/z"), ("0x3", "/z", "/y"), ("0x2", "/y", "/x")]);
         let expected = "0x1 host waits for /z held by 0x3 host; 0x3 host waits for /y held by 0x2 \
                         host; 0x2 host waits for /x held by 0x1 host";
         assert_eq!(found[0].text, expected);
     }
 
     #[test]
-    fn what_has_gone_meanwhile_raises_no_alarm() {
+    fn deleted_nodes_raise_no_alarm() {
         let lines = lines(&[("/x", &[1, 2]), ("/y", &[2, 1])]);
         let gone = |again: &mut Lines| again.get_mut("/y").unwrap().truncate(1);
         assert!(find(&lines, gone).is_empty());
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_circle_nobody_looks_again() {
+    fn without_a_cycle_nothing_is_checked_again() {
         let lines = lines(&[("/x", &[1, 2]), ("/y", &[1, 2])]);
         assert!(find(&lines, |_| panic!("there is nothing to confirm")).is_empty());
     }

@@ -1,4 +1,4 @@
-//! What the view of recipes shows, in the words of the HTTP contract.
+//! The JSON of the recipes view.
 
 use serde::Serialize;
 
@@ -13,123 +13,123 @@ pub struct Recipes {
     pub barriers: Vec<BarrierView>,
     /// Queues.
     pub queues: Vec<QueueView>,
-    /// Services that others discover.
+    /// Services for discovery.
     pub services: Vec<ServiceView>,
-    /// Other znodes whose children go with their sessions: members of groups.
+    /// Groups: other znodes with ephemeral children.
     pub groups: Vec<GroupView>,
-    /// Owners that wait for each other.
+    /// Deadlocks.
     pub deadlocks: Vec<DeadlockView>,
-    /// Znodes that were looked at.
+    /// The number of scanned znodes.
     pub scanned: usize,
-    /// There is more than is shown.
+    /// Whether there is more than is shown.
     pub truncated: bool,
 }
 
-/// Somebody's node in a recipe.
+/// A node of a recipe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct PlaceView {
+pub struct NodeView {
     /// The name of the node.
     pub node: String,
-    /// Whose it is.
+    /// The session that owns it.
     pub session: Option<String>,
-    /// Since when it is there.
+    /// When it was created, in milliseconds since 1970.
     pub since_ms: i64,
     /// The beginning of its data.
     pub payload: Option<String>,
-    /// Where its client is connected from, if to this server.
+    /// The address of its client, if it is connected to this server.
     pub peer: Option<String>,
-    /// How it wants a lock that can be shared.
+    /// The mode of a lock that can be shared.
     pub mode: Option<&'static str>,
 }
 
-/// Somebody who waits.
+/// A waiting client.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WaiterView {
-    /// Who.
+    /// Its node.
     #[serde(flatten)]
-    pub place: PlaceView,
-    /// For which nodes to go: all of them, or any of them if it is a semaphore.
+    pub place: NodeView,
+    /// The nodes that must be deleted first: all of them, or any of them for a semaphore.
     pub waits_for: Vec<String>,
 }
 
 /// A lock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LockView {
-    /// Where.
+    /// Its path.
     pub path: String,
-    /// Whose names its nodes have.
+    /// The library whose layout its nodes have.
     pub layout: &'static str,
-    /// What sort of lock.
+    /// The kind of lock.
     pub kind: &'static str,
-    /// Who holds it, the first ones.
-    pub holders: Vec<PlaceView>,
-    /// How many hold it.
+    /// The first holders.
+    pub holders: Vec<NodeView>,
+    /// The number of holders.
     pub holders_total: usize,
-    /// Who waits for it, the first ones.
+    /// The first waiters.
     pub waiters: Vec<WaiterView>,
-    /// How many wait for it.
+    /// The number of waiters.
     pub waiters_total: usize,
 }
 
 /// An election.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ElectionView {
-    /// Where.
+    /// Its path.
     pub path: String,
-    /// Whose names its nodes have.
+    /// The library whose layout its nodes have.
     pub layout: &'static str,
-    /// Who leads.
-    pub leader: Option<PlaceView>,
-    /// Who would lead next, the first ones.
+    /// The leader.
+    pub leader: Option<NodeView>,
+    /// The first candidates.
     pub candidates: Vec<WaiterView>,
-    /// How many would.
+    /// The number of candidates.
     pub candidates_total: usize,
 }
 
 /// A barrier.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct BarrierView {
-    /// Where.
+    /// Its path.
     pub path: String,
     /// `barrier`, `double barrier` or `count-down latch`.
     pub kind: &'static str,
-    /// For how many it is, where that is kept.
+    /// The number of clients it is for, if that is stored.
     pub size: Option<u32>,
-    /// How many are there, or were counted.
+    /// The number of clients that are there or were counted.
     pub members: usize,
-    /// Whether who waits may go on.
+    /// Whether waiting clients may proceed.
     pub open: bool,
-    /// Since when it is there.
+    /// When it was created, in milliseconds since 1970.
     pub since_ms: i64,
 }
 
 /// A queue.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct QueueView {
-    /// Where.
+    /// Its path.
     pub path: String,
-    /// What sort of queue.
+    /// The kind of queue.
     pub kind: &'static str,
-    /// How many items there are, or who waits for a turn.
+    /// The number of items, or of tickets.
     pub depth: usize,
-    /// When the oldest of them came.
+    /// When the oldest item was created.
     pub oldest_ms: Option<i64>,
-    /// How many of them somebody works on, where that can be seen.
+    /// The number of items in work, if that is visible.
     pub taken: Option<usize>,
-    /// How many consumers stand in line for an item.
+    /// The number of waiting consumers.
     pub consumers_waiting: usize,
 }
 
 /// A service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ServiceView {
-    /// Where its instances are.
+    /// The path of its instances.
     pub path: String,
     /// Its name.
     pub name: String,
-    /// Its instances, the first ones.
+    /// The first instances.
     pub instances: Vec<InstanceView>,
-    /// How many there are.
+    /// Their number.
     pub instances_total: usize,
 }
 
@@ -138,51 +138,51 @@ pub struct ServiceView {
 pub struct InstanceView {
     /// Its id.
     pub id: String,
-    /// Where it is.
+    /// Its address.
     pub address: Option<String>,
     /// Its port.
     pub port: Option<u16>,
     /// Its port for TLS.
     pub ssl_port: Option<u16>,
-    /// Whether it may be picked.
+    /// Whether clients may use it.
     pub enabled: bool,
-    /// Whose it is; nobody's if it stays when its program goes.
+    /// The session that owns it; `None` if it is static.
     pub session: Option<String>,
-    /// Since when it is there.
+    /// When it was created, in milliseconds since 1970.
     pub since_ms: i64,
-    /// The beginning of what it says of itself.
+    /// The beginning of its payload.
     pub payload: Option<String>,
 }
 
 /// A group.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct GroupView {
-    /// Where.
+    /// Its path.
     pub path: String,
-    /// Its members, the first ones.
-    pub members: Vec<PlaceView>,
-    /// How many there are.
+    /// The first members.
+    pub members: Vec<NodeView>,
+    /// Their number.
     pub members_total: usize,
 }
 
-/// Owners that wait for each other, so that none of them can go on.
+/// A deadlock: owners that wait for each other.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct DeadlockView {
     /// Each waits for the next one, and the last one for the first.
-    pub cycle: Vec<StuckView>,
-    /// How many others wait for them.
+    pub cycle: Vec<DeadlockStep>,
+    /// The number of other owners that wait for them.
     pub also_stuck: usize,
-    /// The same in a sentence.
+    /// A description.
     pub text: String,
 }
 
-/// One of those who wait for each other.
+/// An owner in a deadlock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct StuckView {
-    /// Whose session.
+pub struct DeadlockStep {
+    /// Its session.
     pub session: String,
-    /// Where the one before waits for it.
+    /// The lock that it holds.
     pub holds: String,
-    /// Where it waits.
+    /// The lock for which it waits.
     pub waits_for: String,
 }

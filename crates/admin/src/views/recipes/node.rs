@@ -1,23 +1,23 @@
-//! Znodes as classification sees them: plain values, cut to what it can make use of.
+//! Znodes for classification: plain values, reduced to what it uses.
 
 use bytes::Bytes;
 use herdsman_proto::{SessionId, Zxid};
 use herdsman_tree::VisibleZnode;
 use herdsman_tree::owner::Owner;
 
-/// Data beyond this is not looked at. A service that says more of itself is not recognised.
+/// Longer data is not read. A service instance with more data is not recognised.
 const DATA_BYTES_MAX: usize = 4096;
-/// A text of a payload is cut here.
+/// The longest payload that is shown.
 const PREVIEW_BYTES_MAX: usize = 200;
 
 /// A znode with those of its children that may be read.
 #[derive(Clone, Debug, Default)]
 pub struct Directory {
-    /// Where it is.
+    /// Its path.
     pub path: String,
     /// Its data, if that is short.
     pub data: Bytes,
-    /// Since when it is there.
+    /// When it was created, in milliseconds since 1970.
     pub since_ms: i64,
     /// Its children.
     pub children: Vec<Child>,
@@ -28,20 +28,20 @@ pub struct Directory {
 pub struct Child {
     /// Its name.
     pub name: String,
-    /// The session with which it goes.
+    /// The session that owns it, if it is ephemeral.
     pub session: Option<SessionId>,
-    /// When it was made, in milliseconds since 1970.
+    /// When it was created, in milliseconds since 1970.
     pub since_ms: i64,
-    /// The txn that made it.
+    /// The txn that created it.
     pub czxid: Zxid,
-    /// Its data, or the beginning of it. Of znodes that stay, only what may mean something.
+    /// Its data, or the beginning of it. For persistent znodes, only data that may be meaningful.
     pub data: Bytes,
-    /// How many children it has.
+    /// The number of its children.
     pub children: i32,
 }
 
 impl Directory {
-    /// From the tree; its children come later.
+    /// Reads it from the tree, without its children.
     pub fn read(path: &str, znode: VisibleZnode<'_>) -> Self {
         let data = znode.data().unwrap_or_default();
         Directory {
@@ -64,7 +64,7 @@ impl Directory {
 }
 
 impl Child {
-    /// From the tree.
+    /// Reads it from the tree.
     pub fn read(znode: VisibleZnode<'_>) -> Self {
         let stat = znode.stat();
         let session = match znode.owner() {
@@ -72,7 +72,7 @@ impl Child {
             _ => None,
         };
         let data = znode.data().unwrap_or_default();
-        // Items of queues can be large and many, and only their names are of interest.
+        // Items of queues can be large and many, and only their names matter.
         let may_matter =
             session.is_some() || data.first() == Some(&b'{') || (1..24).contains(&data.len());
         let kept = if may_matter { &data[..data.len().min(DATA_BYTES_MAX)] } else { &[] };
@@ -97,8 +97,8 @@ pub fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// The beginning of some data as text that is safe to show: no control characters, and what is not
-/// text is spelled out.
+/// The beginning of the data as text that is safe to show: without control characters, and with bytes that are not
+/// text escaped.
 pub fn preview(data: &[u8]) -> Option<String> {
     if data.is_empty() {
         return None;

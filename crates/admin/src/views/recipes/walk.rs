@@ -1,4 +1,4 @@
-//! From the tree to directories, a guard at a time.
+//! Reads directories from the tree, in steps.
 
 use herdsman_proto::{ErrorCode, Id, SessionId, path};
 use herdsman_recipes::lock::Contender;
@@ -11,31 +11,31 @@ use super::deadlocks;
 use super::model::Recipes;
 use super::node::{Child, Directory};
 
-/// Znodes that are looked at, at most.
+/// Most znodes that are scanned.
 const SCANNED_MAX: usize = 200_000;
-/// Znodes that are looked at under one guard.
+/// The size of a step.
 const PER_GUARD: StepLimit = StepLimit { znodes: 256, bytes: 1 << 20 };
 
-/// All recipes at a path and below it, as these ids may see them. Takes a while: not for a thread that
-/// others wait for.
+/// All recipes at a path and below it that these ids may see. Takes a while: must not run on a thread that
+/// other requests need.
 ///
 /// # Errors
-/// There is no such path, or it may not be read.
-pub fn look(server: &ServerHandle, ids: &[Id], top: &str) -> Result<Recipes, ErrorCode> {
+/// Fails if the path does not exist, or may not be read.
+pub fn read_recipes(server: &ServerHandle, ids: &[Id], top: &str) -> Result<Recipes, ErrorCode> {
     let core = server.core();
     let (mut walk, generation) = {
         let tree = core.tree();
-        let sight = tree.visible_to(ids);
-        sight.znode(top)?;
-        (TreeWalk::start(sight, top)?, core.tree_generation())
+        let visible = tree.visible_to(ids);
+        visible.znode(top)?;
+        (TreeWalk::start(visible, top)?, core.tree_generation())
     };
-    let mut gathering = Gathering::default();
+    let mut gathering = DirectoryCollector::default();
     let mut is_complete = false;
     while gathering.scanned < SCANNED_MAX && !server.is_stopping() {
         walk.settle();
         let tree = core.tree();
-        // Another tree has taken the place of this one, and places mean something else in it. What was
-        // seen so far was there.
+        // The tree was replaced, and positions are no longer valid. What was
+        // found so far did exist.
         if core.tree_generation() != generation {
             break;
         }
@@ -55,38 +55,38 @@ pub fn look(server: &ServerHandle, ids: &[Id], top: &str) -> Result<Recipes, Err
     Ok(recipes)
 }
 
-/// Where the clients of this server's sessions come from.
+/// The addresses of the clients of this server's sessions.
 fn peers(server: &ServerHandle) -> Peers {
     let clients = server.core().clients.all().into_iter();
     let with_session = clients.map(|client| (client.stats.lock().session, client.peer));
     with_session.filter(|(session, _)| *session != SessionId::NONE).collect()
 }
 
-/// Takes out whoever is not there any more, all at one moment.
+/// Removes contenders that no longer exist, all at one moment.
 fn keep_present(server: &ServerHandle, ids: &[Id], lines: &mut Lines) {
     let tree = server.core().tree();
-    let sight = tree.visible_to(ids);
+    let visible = tree.visible_to(ids);
     for (path, line) in lines {
         line.retain(|Contender { name, token, .. }| {
-            let znode = sight.znode(&format!("{}/{name}", path.trim_end_matches('/')));
+            let znode = visible.znode(&format!("{}/{name}", path.trim_end_matches('/')));
             znode.is_ok_and(|znode| u64::try_from(znode.stat().czxid.0) == Ok(*token))
         });
     }
 }
 
-/// The directories on the way of a walk. A walk goes down before it goes on, so the children of a
-/// directory come with all that is below them in between.
+/// Collects directories during a walk. A walk is depth-first, so the children of a
+/// directory arrive with everything below them in between.
 #[derive(Default)]
-struct Gathering {
-    /// Directories whose children are still coming, each below the one before it.
+struct DirectoryCollector {
+    /// Directories with children still to come, each below the one before it.
     open: Vec<Directory>,
-    /// Directories whose children have all come.
+    /// Directories whose children have all arrived.
     closed: Vec<Directory>,
     found: Vec<Finding>,
     scanned: usize,
 }
 
-impl Gathering {
+impl DirectoryCollector {
     fn visit(&mut self, visit: VisitedZnode<'_>) -> WalkAction {
         self.scanned += 1;
         let Some(znode) = visit.znode.filter(|_| visit.path != path::ZOOKEEPER) else {
@@ -112,7 +112,7 @@ impl Gathering {
         }
     }
 
-    /// Not under a guard.
+    /// Classifies complete directories. Must not run while the tree is locked.
     fn classify_closed(&mut self) {
         self.found.extend(self.closed.drain(..).flat_map(classify));
     }

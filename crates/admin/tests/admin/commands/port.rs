@@ -133,7 +133,7 @@ fn a_body_that_stands_still_ends_the_request() {
                 Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\nZKSN";
     stream.write_all(head.as_bytes()).unwrap();
     let answer = rest(stream);
-    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("stood still"), "{answer}");
+    assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("stalled"), "{answer}");
 }
 
 /// A tool that has a large snapshot to send hears a refusal before it has sent anything.

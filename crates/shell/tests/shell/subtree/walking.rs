@@ -11,7 +11,7 @@ async fn paths(walk: &mut Walk) -> Vec<String> {
     let mut paths = Vec::new();
     while let Some(visit) = walk.next().await.unwrap() {
         match visit {
-            Visit::Znode(znode) => paths.push(znode.place.path),
+            Visit::Znode(znode) => paths.push(znode.position.path),
             Visit::Unreadable(position) => panic!("{position:?}"),
         }
     }
@@ -69,10 +69,10 @@ async fn znodes_that_are_pushed_back_are_visited() {
     let mut walk = Walk::new(&zk, "/t", WalkOptions::fetching(Fetch::Data));
     let mut walked = Vec::new();
     while let Some(Visit::Znode(znode)) = walk.next().await.unwrap() {
-        if znode.place.depth == 2 {
-            assert_eq!(znode.data, znode.place.path);
+        if znode.position.depth == 2 {
+            assert_eq!(znode.data, znode.position.path);
         }
-        walked.push(znode.place.path);
+        walked.push(znode.position.path);
     }
     assert_eq!(walked, expected);
     assert_eq!(walk.vanished(), 0);
@@ -88,7 +88,9 @@ async fn what_vanishes_during_the_walk_is_counted() {
     zk.transaction(ops).await.unwrap();
     let mut walk = Walk::new(&zk, "/t", WalkOptions::fetching(Fetch::Everything));
     // After the root, the children are listed, and the first of them requested.
-    assert!(matches!(walk.next().await, Ok(Some(Visit::Znode(znode))) if znode.place.depth == 0));
+    assert!(
+        matches!(walk.next().await, Ok(Some(Visit::Znode(znode))) if znode.position.depth == 0)
+    );
     assert!(walk.next().await.unwrap().is_some());
     zk.delete(&format!("/t/{:04}", count - 1)).await.unwrap();
     zk.delete(&format!("/t/{:04}", count - 7)).await.unwrap();

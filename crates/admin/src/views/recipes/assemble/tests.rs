@@ -1,4 +1,4 @@
-//! Findings in, what is shown out.
+//! Tests: findings in, views out.
 
 use bytes::Bytes;
 use herdsman_proto::Zxid;
@@ -31,7 +31,7 @@ fn holders(lock: &LockView) -> Vec<&str> {
 fn waiters(lock: &LockView) -> Vec<(&str, Vec<&str>)> {
     let one = |waiter: &WaiterView| waiter.waits_for.clone();
     let waits: Vec<Vec<String>> = lock.waiters.iter().map(one).collect();
-    assert!(waits.iter().all(|names| !names.is_empty()), "whoever waits waits for somebody");
+    assert!(waits.iter().all(|names| !names.is_empty()), "a waiter waits for at least one node");
     let names = lock.waiters.iter().map(|waiter| waiter.place.node.as_str());
     let waits = lock.waiters.iter().map(|waiter| waiter.waits_for.iter().map(String::as_str));
     names.zip(waits.map(Iterator::collect)).collect()
@@ -46,7 +46,7 @@ fn the_lowest_number_holds_a_lock_whatever_its_name() {
     let (recipes, lines) = assemble(vec![line("/l", nodes)], &peers);
     let lock = &recipes.locks[0];
     assert_eq!((lock.path.as_str(), lock.kind, lock.layout), ("/l", "lock", "curator"));
-    let holder = PlaceView {
+    let holder = NodeView {
         node: a.to_owned(),
         session: Some("0x1".to_owned()),
         since_ms: 100,
@@ -86,7 +86,7 @@ fn readers_share_a_lock_until_the_first_writer() {
 }
 
 #[test]
-fn a_line_at_a_path_of_a_leader_is_an_election_and_blocks_nobody() {
+fn a_queue_at_the_path_of_a_leader_is_an_election_and_blocks_no_client() {
     let nodes = vec![node("_c_b-lock-0000000002", 2, 2), node("_c_a-lock-0000000001", 1, 1)];
     let (recipes, lines) = assemble(vec![line("/app/leader", nodes)], &Peers::new());
     assert!(recipes.locks.is_empty() && lines.is_empty());
@@ -106,11 +106,11 @@ fn a_latch_has_a_leader_and_candidates() {
 }
 
 #[test]
-fn a_semaphore_is_put_together_from_its_permits_and_its_line() {
+fn a_semaphore_is_assembled_from_its_permits_and_its_queue() {
     let leases = vec![
         node("_c_a-lease-0000000001", 1, 11),
         node("_c_b-lease-0000000002", 2, 12),
-        // Made by the first in line while it collects, so not held yet.
+        // Created by the first client in the queue while it collects, so not held yet.
         node("_c_c-lease-0000000003", 3, 21),
     ];
     let waiting = vec![node("_c_d-lock-0000000009", 4, 22), node("_c_c-lock-0000000008", 3, 20)];
@@ -129,7 +129,7 @@ fn a_semaphore_is_put_together_from_its_permits_and_its_line() {
     assert_eq!(holders(lock), held);
     let (first, second) = ("_c_c-lock-0000000008", "_c_d-lock-0000000009");
     assert_eq!(waiters(lock), [(first, held), (second, vec![first])]);
-    // Any of the holders will do for those who wait, so there is no circle to be found.
+    // Waiters need any one of the holders to release, so there is no cycle.
     assert!(lines.is_empty());
 }
 
@@ -139,7 +139,7 @@ fn an_idle_semaphore_is_not_shown() {
 }
 
 #[test]
-fn queues_are_shown_with_those_who_stand_beside_them() {
+fn queues_are_shown_with_their_consumers() {
     let queue = |path: &str| Finding::Queue {
         path: path.to_owned(),
         kind: "work",
@@ -152,23 +152,23 @@ fn queues_are_shown_with_those_who_stand_beside_them() {
         queue("/q"),
         queue("/alone"),
     ]);
-    let told: Vec<_> = recipes
+    let shown_queues: Vec<_> = recipes
         .queues
         .iter()
         .map(|queue| (queue.path.as_str(), queue.kind, queue.taken, queue.consumers_waiting))
         .collect();
     let expected =
         [("/alone", "work", None, 0), ("/idle", "empty", None, 4), ("/q", "work", Some(2), 0)];
-    assert_eq!(told, expected);
+    assert_eq!(shown_queues, expected);
 }
 
 #[test]
-fn long_lists_are_cut_and_say_so() {
+fn long_lists_are_truncated_and_say_so() {
     let nodes: Vec<_> =
         (0..300).map(|i| node(&format!("_c_x-lock-{i:010}"), i + 1, i + 1)).collect();
     let recipes = shown(vec![line("/l", nodes)]);
     let lock = &recipes.locks[0];
-    assert_eq!((lock.waiters.len(), lock.waiters_total), (PLACES_MAX, 299));
+    assert_eq!((lock.waiters.len(), lock.waiters_total), (NODES_MAX, 299));
     assert!(!recipes.truncated);
     let many =
         (0..=SHOWN_MAX).map(|i| line(&format!("/{i:05}"), vec![node("lock-0000000001", 1, 1)]));

@@ -1,4 +1,4 @@
-//! Directories as a table: names, owners and data in, findings in words out.
+//! Tests by tables: directories as names, owners and data in, findings in words out.
 
 use bytes::Bytes;
 use herdsman_proto::{SessionId, Zxid};
@@ -8,7 +8,7 @@ use super::*;
 const UUID: &str = "53345f98-9423-4e0c-a7b5-9f819e3ec2e1";
 const HEX: &str = "1fcc1adf1e4b4dbb9a3ad36b0d4a6fd1";
 
-/// A child of a session, if that is not 0, made at a time that tells it from others.
+/// A child, ephemeral if the session is not 0.
 fn child(name: &str, session: i64, data: &str) -> Child {
     Child {
         name: name.to_owned(),
@@ -37,7 +37,7 @@ fn words(finding: &Finding) -> String {
         Finding::Semaphore { path } => format!("semaphore {path}"),
         Finding::KazooSemaphore { path, nodes } => format!("kazoo {path}: {}", names(nodes)),
         Finding::Single { path, .. } => format!("single {path}"),
-        Finding::Post { path, .. } => format!("post {path}"),
+        Finding::LeaderNode { path, .. } => format!("post {path}"),
         Finding::Barrier { path, kind, size, members, open, .. } => {
             let (size, open) = (size.map_or(0, |size| size), if *open { "open" } else { "shut" });
             format!("{kind} {path} {members}/{size} {open}")
@@ -80,8 +80,8 @@ fn locks_of_all_layouts() {
 }
 
 #[test]
-fn what_only_looks_like_a_lock_is_none() {
-    // Not of a session, or another word that ends the same way.
+fn similar_names_are_not_locks() {
+    // Not ephemeral, or another word with the same ending.
     check("/a", &["lock-0000000001"], &[]);
     check("/a", &["block-0000000001"], &[]);
     check("/a", &["block-0000000001@1"], &["group /a: block-0000000001"]);
@@ -89,7 +89,7 @@ fn what_only_looks_like_a_lock_is_none() {
 }
 
 #[test]
-fn foreign_children_of_a_line_are_left_out() {
+fn other_children_of_a_queue_are_skipped() {
     let lock = format!("_c_{UUID}-lock-0000000001");
     check("/a", &[&format!("{lock}@1"), "README", "x@2"], &[&format!("line /a: {lock}")]);
 }
@@ -104,7 +104,7 @@ fn elections() {
 }
 
 #[test]
-fn the_path_tells_elections_from_locks() {
+fn the_path_distinguishes_elections_from_locks() {
     for path in ["/app/leader", "/leader-election/web", "/Master", "/a/elector"] {
         assert!(is_election(path), "{path}");
     }
@@ -149,7 +149,7 @@ fn barriers() {
 }
 
 #[test]
-fn latches_that_count() {
+fn count_down_latches() {
     check("/r", &["migrated=2/5"], &["count-down latch /r/migrated 3/5 shut"]);
     check("/r", &["migrated=0/5"], &[]);
     check("/r/migrated", &[&format!("_op_{UUID}@1=2")], &[]);
@@ -189,17 +189,17 @@ fn the_oldest_item_counts() {
 fn services() {
     let json = r#"{"name":"web","id":"web-1","address":"10.0.0.1","port":8080,"payload":null}"#;
     check("/services/web", &[&format!("web-1@1={json}")], &["service /services/web 1"]);
-    // A static one, and one whose node has a number behind its id.
+    // A static one, and one whose node has a number after its id.
     check("/services/web", &[&format!("web-1={json}")], &["service /services/web 1"]);
     check("/services/web", &[&format!("web-10000000001@1={json}")], &["service /services/web 1"]);
-    // Of another service, or of another instance, or no JSON at all.
+    // Of another service, of another instance, or not JSON.
     check("/services/api", &[&format!("web-1@1={json}")], &["group /services/api: web-1"]);
     check("/services/web", &[&format!("x@1={json}")], &["group /services/web: x"]);
     check("/services/web", &["web-1@1={\"name\":"], &["group /services/web: web-1"]);
 }
 
 #[test]
-fn groups_are_what_is_left() {
+fn other_ephemerals_are_groups() {
     check("/brokers/ids", &["2@2=b", "1@1=a", "notes"], &["group /brokers/ids: 1 2"]);
     check("/config", &["a=1", "b=2"], &[]);
     check("/empty", &[], &[]);

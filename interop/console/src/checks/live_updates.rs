@@ -1,4 +1,4 @@
-//! Changes by others appear by themselves. A mark on the window proves that nothing was loaded anew.
+//! Changes by other clients appear without reloading: a mark on the window proves that.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -14,7 +14,7 @@ async fn mark(browser: &Browser) -> Result<()> {
 
 async fn expect_mark(browser: &Browser) -> Result<()> {
     let marked = browser.script("return window.marked ?? false", Value::Null).await?;
-    ensure!(marked == true, "the page was loaded anew");
+    ensure!(marked == true, "the page was reloaded");
     Ok(())
 }
 
@@ -39,7 +39,7 @@ pub async fn a_change_spares_what_is_typed(scene: &Scene<'_>) -> Result<()> {
     browser.fill(".editor-area", "not yet saved").await?;
     scene.tree.0.set("/app/live", "by somebody else").await?;
     browser.wait_text(".notice-warn", "What you typed is kept").await?;
-    ensure!(browser.editor().await? == "not yet saved", "what was typed is lost");
+    ensure!(browser.editor().await? == "not yet saved", "the typed text is lost");
     browser.click("#revert").await?;
     browser.wait_editor("by somebody else").await?;
     expect_mark(browser).await

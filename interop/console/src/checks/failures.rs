@@ -1,4 +1,4 @@
-//! Servers die while somebody looks: the page says so, keeps what was typed, and comes back by itself.
+//! Servers fail while a page is open: the page says so, keeps unsaved text, and recovers by itself.
 
 use anyhow::Result;
 use serde_json::Value;
@@ -6,26 +6,31 @@ use tokio::runtime::Runtime;
 
 use super::writing::enter_user;
 use crate::browser::Browser;
-use crate::stage::Stage;
+use crate::test_servers::TestServers;
 
-/// Kills and revives servers. `home` is the one whose console is open.
-pub fn run(runtime: &Runtime, stage: &mut Stage, browser: &Browser, home: usize) -> Result<()> {
-    let follower = stage.other_follower(home)?;
+/// Kills and restarts servers. `home` is the one whose console is open.
+pub fn run(
+    runtime: &Runtime,
+    test_servers: &mut TestServers,
+    browser: &Browser,
+    home: usize,
+) -> Result<()> {
+    let follower = test_servers.other_follower(home)?;
     runtime.block_on(open_ensemble(browser))?;
-    stage.kill(follower);
+    test_servers.kill(follower);
     runtime.block_on(see_one_down(browser, follower))?;
 
     let leader = (1..=3).find(|id| *id != home && *id != follower).unwrap_or(home);
     runtime.block_on(begin_to_type(browser))?;
-    stage.kill(leader);
+    test_servers.kill(leader);
     runtime.block_on(see_not_serving(browser))?;
-    stage.revive(follower);
+    test_servers.revive(follower);
     runtime.block_on(see_serving_again(browser))?;
-    stage.revive(leader);
+    test_servers.revive(leader);
 
-    stage.close_admin(home);
+    test_servers.close_admin(home);
     runtime.block_on(see_no_answer(browser))?;
-    stage.open_admin(home)?;
+    test_servers.open_admin(home)?;
     runtime.block_on(see_serving_again(browser))?;
     runtime.block_on(see_elections(browser))
 }
@@ -64,7 +69,7 @@ async fn see_serving_again(browser: &Browser) -> Result<()> {
 }
 
 async fn see_no_answer(browser: &Browser) -> Result<()> {
-    browser.wait_text("#banner", "does not answer").await?;
+    browser.wait_text("#banner", "does not respond").await?;
     browser.picture("no-answer").await?;
     expect_typed(browser).await
 }

@@ -1,6 +1,6 @@
-//! Commands that tell what the server is and does, and those that reset a counter.
+//! Commands that report the server's state, and those that reset a counter.
 //!
-//! In: [`Reports`], the same data that four-letter words put into lines. Out: Apache's fields.
+//! In: [`Reports`], the same data as for four-letter words. Out: Apache's fields.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,30 +15,30 @@ use herdsman_server::operators::words::report::{ConnectionReport, Reports};
 use herdsman_tree::watches::WatchSummary;
 
 use super::json::Json;
-use super::{Answer, NOT_SERVING, Room};
+use super::{Answer, CommandContext, NOT_SERVING};
 use crate::masks::IdView;
 
-/// A command that was asked for.
-pub(super) struct Asked<'a> {
-    pub room: &'a Room,
+/// A request for a command.
+pub(super) struct CommandRequest<'a> {
+    pub context: &'a CommandContext,
     pub arguments: &'a HashMap<String, String>,
-    /// How who asks sees ids of sessions.
+    /// How the caller sees session ids.
     pub ids: IdView<'a>,
 }
 
-impl Asked<'_> {
+impl CommandRequest<'_> {
     pub(super) fn reports(&self) -> Reports<'_> {
-        self.room.server.reports()
+        self.context.server.reports()
     }
 }
 
-pub(super) fn nothing(_: &Asked<'_>, answer: Answer) -> Answer {
+pub(super) fn nothing(_: &CommandRequest<'_>, answer: Answer) -> Answer {
     answer
 }
 
-pub(super) fn configuration(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let config = asked.room.server.config();
-    let report = asked.reports().configuration();
+pub(super) fn configuration(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let config = request.context.server.config();
+    let report = request.reports().configuration();
     answer
         .put("client_port", report.client_port)
         .put("data_dir", report.data_dir.display().to_string())
@@ -51,20 +51,20 @@ pub(super) fn configuration(asked: &Asked<'_>, answer: Answer) -> Answer {
         .put("client_port_listen_backlog", config.shown_backlog())
 }
 
-pub(super) fn reset_connections(asked: &Asked<'_>, answer: Answer) -> Answer {
-    asked.reports().reset_connections();
+pub(super) fn reset_connections(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    request.reports().reset_connections();
     answer
 }
 
-pub(super) fn reset_server(asked: &Asked<'_>, answer: Answer) -> Answer {
-    asked.reports().reset_server();
+pub(super) fn reset_server(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    request.reports().reset_server();
     answer
 }
 
-pub(super) fn connections(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let all = asked.reports().connections();
-    let in_full = |connection| connection_in_full(connection, asked.ids);
-    // TLS connections will be in a list of their own.
+pub(super) fn connections(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let all = request.reports().connections();
+    let in_full = |connection| connection_in_full(connection, request.ids);
+    // TLS connections will be in a separate list.
     answer
         .put("connections", all.iter().map(in_full).collect::<Vec<_>>())
         .put("secure_connections", Vec::new())
@@ -103,13 +103,13 @@ fn connection_in_full(connection: &ConnectionReport, ids: IdView<'_>) -> Json {
     Json::Object(fields)
 }
 
-pub(super) fn dirs(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let (data_bytes, log_bytes) = asked.reports().directory_sizes();
+pub(super) fn dirs(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let (data_bytes, log_bytes) = request.reports().directory_sizes();
     answer.put("datadir_size", data_bytes).put("logdir_size", log_bytes)
 }
 
-pub(super) fn dump(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let (reports, ids) = (asked.reports(), asked.ids);
+pub(super) fn dump(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let (reports, ids) = (request.reports(), request.ids);
     let ends = reports.session_ends().into_iter();
     let ends = ends.map(|(at_ms, sessions)| (at_ms.to_string(), numbers(sessions, ids)));
     let owned = reports.ephemerals().into_iter();
@@ -127,21 +127,21 @@ fn texts(paths: &[Arc<str>]) -> Json {
     Json::List(paths.iter().map(|path| Json::from(&**path)).collect())
 }
 
-pub(super) fn environment(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let entries = asked.reports().environment();
+pub(super) fn environment(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let entries = request.reports().environment();
     entries.into_iter().fold(answer, |answer, (key, value)| answer.put(key, value))
 }
 
-/// Apache tells Java's properties. Those that are about the machine have the same names here.
-pub(super) fn system_properties(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let mut entries = asked.reports().environment();
+/// Apache returns Java's properties. Those about the machine have the same names here.
+pub(super) fn system_properties(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let mut entries = request.reports().environment();
     entries.retain(|(key, _)| key.starts_with("os.") || key.starts_with("user."));
     entries.sort_unstable();
     entries.into_iter().fold(answer, |answer, (key, value)| answer.put(key, value))
 }
 
-pub(super) fn hash(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let reports = asked.reports();
+pub(super) fn hash(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let reports = request.reports();
     let version = reports.digest_version();
     let digests = reports.digests().into_iter().map(|(zxid, digest)| {
         Json::object([
@@ -153,29 +153,29 @@ pub(super) fn hash(asked: &Asked<'_>, answer: Answer) -> Answer {
     answer.put("digests", digests.collect::<Vec<_>>())
 }
 
-pub(super) fn trace_mask(asked: &Asked<'_>, answer: Answer) -> Answer {
-    answer.put("tracemask", asked.reports().trace_mask())
+pub(super) fn trace_mask(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    answer.put("tracemask", request.reports().trace_mask())
 }
 
-pub(super) fn set_trace_mask(asked: &Asked<'_>, answer: Answer) -> Answer {
+pub(super) fn set_trace_mask(request: &CommandRequest<'_>, answer: Answer) -> Answer {
     const WANTED: &str = "setTraceMask requires long traceMask argument";
-    let Some(text) = asked.arguments.get("traceMask") else {
+    let Some(text) = request.arguments.get("traceMask") else {
         return answer.refuse(WANTED);
     };
     let Ok(mask) = text.parse() else {
         return answer.refuse(format!("{WANTED}, got {text}"));
     };
-    asked.reports().set_trace_mask(mask);
+    request.reports().set_trace_mask(mask);
     answer.put("tracemask", mask)
 }
 
-pub(super) fn initial(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let text = asked.room.initial_configuration.clone();
+pub(super) fn initial(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let text = request.context.initial_configuration.clone();
     answer.put("initial_configuration", text.map_or(Json::Null, Json::Text))
 }
 
-/// The configuration file without its secrets; `None` if there is none. Read once, at the start: the file
-/// may be another one later. What is in settings that we do not know, we do not know either.
+/// The configuration file without its secrets; `None` if there is no file. Read once, at the start: the file
+/// may change later. Values of unknown settings are hidden too, because they may be secrets.
 pub(super) fn initial_configuration(config: &Config) -> Option<String> {
     let bytes = std::fs::read(config.file.as_ref()?).ok()?;
     Some(without_secrets(&bytes))
@@ -188,23 +188,23 @@ fn without_secrets(file: &[u8]) -> String {
     herdsman_properties::without_values(file, is_secret)
 }
 
-pub(super) fn is_read_only(asked: &Asked<'_>, answer: Answer) -> Answer {
-    answer.put("read_only", asked.reports().role() == Some(ServesAs::ReadOnly))
+pub(super) fn is_read_only(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    answer.put("read_only", request.reports().role() == Some(ServesAs::ReadOnly))
 }
 
-pub(super) fn last_snapshot(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let last = asked.reports().last_snapshot();
+pub(super) fn last_snapshot(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let last = request.reports().last_snapshot();
     answer
         .put("zxid", format!("{:x}", last.map_or(-1, |last| last.zxid.0)))
         .put("timestamp", last.map_or(-1, |last| last.written_s))
 }
 
-/// Without a server Apache has nothing to ask and fails.
-pub(super) fn monitor(asked: &Asked<'_>, answer: Answer) -> Answer {
-    if !asked.room.server.is_serving() {
+/// All metrics. While the server is not serving, Apache fails with an internal error.
+pub(super) fn monitor(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    if !request.context.server.is_serving() {
         return answer.with_error(StatusCode::OK, NOT_SERVING);
     }
-    let reports = asked.reports();
+    let reports = request.reports();
     let texts = reports.monitor_texts();
     let answer = texts.into_iter().fold(answer, |answer, (key, value)| answer.put(key, value));
     reports.monitor_numbers().into_iter().fold(answer, |answer, (key, number)| match number {
@@ -221,8 +221,8 @@ fn sizes([last, min, max]: [i64; 3]) -> Json {
     ])
 }
 
-pub(super) fn server_stats(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let reports = asked.reports();
+pub(super) fn server_stats(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let reports = request.reports();
     let (numbers, more) = (reports.numbers(), reports.more_numbers());
     let (data_bytes, log_bytes) = reports.directory_sizes();
     let stats = Json::object([
@@ -257,32 +257,33 @@ pub(super) fn server_stats(asked: &Asked<'_>, answer: Answer) -> Answer {
     answer.put("node_count", numbers.node_count)
 }
 
-pub(super) fn stats(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let all = asked.reports().connections();
+pub(super) fn stats(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let all = request.reports().connections();
     let in_brief = all.iter().map(|connection| Json::Object(connection_in_brief(connection)));
-    server_stats(asked, answer)
+    server_stats(request, answer)
         .put("connections", in_brief.collect::<Vec<_>>())
         .put("secure_connections", Vec::new())
 }
 
-pub(super) fn watch_summary(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let WatchSummary { connections, paths, watches } = asked.reports().watch_summary();
+pub(super) fn watch_summary(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let WatchSummary { connections, paths, watches } = request.reports().watch_summary();
     answer
         .put("num_connections", connections)
         .put("num_paths", paths)
         .put("num_total_watches", watches)
 }
 
-pub(super) fn watches(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let by_session = asked.reports().watches_by_session().into_iter();
+pub(super) fn watches(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let by_session = request.reports().watches_by_session().into_iter();
     let by_session =
-        by_session.map(|(session, paths)| (asked.ids.number(session).to_string(), texts(&paths)));
+        by_session.map(|(session, paths)| (request.ids.number(session).to_string(), texts(&paths)));
     answer.put("session_id_to_watched_paths", Json::Object(by_session.collect()))
 }
 
-pub(super) fn watches_by_path(asked: &Asked<'_>, answer: Answer) -> Answer {
-    let by_path = asked.reports().watches_by_path().into_iter();
-    let by_path = by_path.map(|(path, sessions)| (path.to_string(), numbers(sessions, asked.ids)));
+pub(super) fn watches_by_path(request: &CommandRequest<'_>, answer: Answer) -> Answer {
+    let by_path = request.reports().watches_by_path().into_iter();
+    let by_path =
+        by_path.map(|(path, sessions)| (path.to_string(), numbers(sessions, request.ids)));
     answer.put("path_to_session_ids", Json::Object(by_path.collect()))
 }
 
@@ -291,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_of_the_configuration_are_not_told() {
+    fn secrets_of_the_configuration_are_hidden() {
         let text = "dataDir=/data\nserver.1=zk1:2888:3888\nssl.keyStore.password=hunter2\n# comment\n\
                     DigestAuthenticationProvider.superDigest : super:abc\n";
         let shown = without_secrets(text.as_bytes());

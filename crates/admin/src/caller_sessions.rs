@@ -1,14 +1,14 @@
-//! Sessions of the server's own client port that stand in for those who ask over HTTP.
+//! Sessions of the server's own client port on behalf of HTTP callers.
 //!
-//! A write over REST is made by a session that the server takes for one of the asker: it comes from
-//! the asker's address with the asker's certificate, and presents the asker's credentials. So everything
-//! that the client port checks and counts (ACLs, quotas, limits of connections, throttling, audit) is the
-//! same here, and none of it is written twice.
+//! A REST write goes through a session that the server treats as one of the caller: it has the caller's
+//! address and certificate, and presents the caller's credentials. So everything that the client port
+//! checks and counts (ACLs, quotas, connection limits, throttling, audit) applies here too, and none of
+//! it is implemented twice.
 //!
 //! One session serves all requests of the same address, certificate and credentials. It is closed when
-//! nobody has used it for [`IDLE_TIME`]. There are at most [`STAND_INS_MAX`], and of one network at most
-//! [`PER_NETWORK_MAX`]; when all are there, the one that has been idle longest makes room, and when none
-//! is idle the request is refused.
+//! it has not been used for [`IDLE_TIME`]. There are at most [`SESSIONS_MAX`], and for one network at
+//! most [`PER_NETWORK_MAX`]; beyond that the longest idle one is closed to make room, and if none is
+//! idle the request is rejected.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -27,36 +27,36 @@ use crate::address_block::AddressBlock;
 use crate::error::ApiError;
 use crate::identity::{CertificateSubject, Credentials, Identity};
 
-/// Sessions in all.
-const STAND_INS_MAX: usize = 128;
-/// Sessions of one network, which may have many credentials.
+/// Most sessions in total.
+const SESSIONS_MAX: usize = 128;
+/// Most sessions of one network, which may have many credentials.
 const PER_NETWORK_MAX: usize = 16;
-/// How long a session is kept that nobody uses.
+/// How long an unused session is kept.
 const IDLE_TIME: Duration = Duration::from_secs(60);
-/// How often it is looked whether any is idle that long.
+/// How often idle sessions are closed.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(10);
 /// How long a request waits for its session.
 const OPEN_TIME_MAX: Duration = Duration::from_secs(5);
-/// How long a request waits for the answer to a write.
+/// How long a request waits for the reply to a write.
 const WRITE_TIME_MAX: Duration = Duration::from_secs(15);
-/// The server forgets a session this long after the admin server has gone without a word.
+/// The session timeout: how long sessions remain if the admin server ends without closing them.
 const SESSION_TIMEOUT: Duration = Duration::from_secs(10);
-/// There is only one server to connect to, and [`OwnPort`] knows the way.
+/// A placeholder: [`OwnPort`] always connects to this server.
 const OWN_PORT: &str = "127.0.0.1:2181";
 
 /// The sessions.
 #[derive(Debug)]
-pub(crate) struct StandIns {
+pub(crate) struct CallerSessions {
     server: ServerHandle,
     table: Mutex<Table>,
-    me: Weak<StandIns>,
+    me: Weak<CallerSessions>,
 }
 
 #[derive(Debug, Default)]
 struct Table {
     slots: HashMap<Key, Slot>,
-    /// Whether the task runs that closes idle sessions. There is one for all, so that credentials are held by the
-    /// slots only, whose number is limited, and not by a timer for each session that was opened lately.
+    /// Whether the task that closes idle sessions is running. There is one for all, so that credentials are held by the
+    /// slots only, whose number is limited, and not by a timer for each recently opened session.
     is_swept: bool,
 }
 
@@ -74,30 +74,30 @@ struct Slot {
     idle_since: Instant,
 }
 
-/// A session in use.
+/// A session that is in use until this is dropped.
 #[derive(Debug)]
-pub(crate) struct StandIn {
+pub(crate) struct CallerSession {
     client: Client,
     _use: Use,
 }
 
-impl StandIn {
-    /// The client that acts for the asker.
+impl CallerSession {
+    /// The client that acts on behalf of the caller.
     pub(crate) fn client(&self) -> &Client {
         &self.client
     }
 }
 
-/// Keeps a session from being taken for idle.
+/// Keeps a session from counting as idle.
 #[derive(Debug)]
 struct Use {
-    stand_ins: Arc<StandIns>,
+    caller_sessions: Arc<CallerSessions>,
     key: Key,
 }
 
 impl Drop for Use {
     fn drop(&mut self) {
-        let mut table = self.stand_ins.table.lock();
+        let mut table = self.caller_sessions.table.lock();
         if let Some(slot) = table.slots.get_mut(&self.key) {
             slot.uses -= 1;
             slot.idle_since = Instant::now();
@@ -105,17 +105,17 @@ impl Drop for Use {
     }
 }
 
-impl StandIns {
-    /// None yet.
+impl CallerSessions {
+    /// Starts without sessions.
     pub(crate) fn new(server: ServerHandle) -> Arc<Self> {
-        Arc::new_cyclic(|me| StandIns { server, table: Mutex::default(), me: me.clone() })
+        Arc::new_cyclic(|me| CallerSessions { server, table: Mutex::default(), me: me.clone() })
     }
 
-    /// A session in the name of who asks.
+    /// Returns a session on behalf of the caller.
     ///
     /// # Errors
-    /// There are too many, or the server takes none within [`OPEN_TIME_MAX`].
-    pub(crate) async fn of(&self, identity: &Identity) -> Result<StandIn, ApiError> {
+    /// Fails if there are too many, or if none can be opened within [`OPEN_TIME_MAX`].
+    pub(crate) async fn of(&self, identity: &Identity) -> Result<CallerSession, ApiError> {
         match self.server.serves_as() {
             None => return Err(ApiError::not_serving()),
             Some(ServesAs::ReadOnly) => return Err(read_only()),
@@ -128,7 +128,7 @@ impl StandIns {
         };
         let (cell, in_use) = self.take(key.clone())?;
         let opened = cell.get_or_try_init(|| self.open(&key, identity.peer)).await;
-        Ok(StandIn { client: opened?.clone(), _use: in_use })
+        Ok(CallerSession { client: opened?.clone(), _use: in_use })
     }
 
     fn take(&self, key: Key) -> Result<(Arc<OnceCell<Client>>, Use), ApiError> {
@@ -146,8 +146,8 @@ impl StandIns {
             idle_since: Instant::now(),
         });
         slot.uses += 1;
-        let stand_ins = self.me.upgrade().expect("whoever calls this holds it");
-        Ok((Arc::clone(&slot.client), Use { stand_ins, key }))
+        let caller_sessions = self.me.upgrade().expect("the caller has a reference to it");
+        Ok((Arc::clone(&slot.client), Use { caller_sessions, key }))
     }
 
     async fn open(&self, key: &Key, peer: SocketAddr) -> Result<Client, ApiError> {
@@ -171,7 +171,7 @@ impl StandIns {
         Ok(options.connect(OWN_PORT).await?)
     }
 
-    /// Closes what has been idle for long. False when nothing is left to be looked at later.
+    /// Closes sessions that have been idle for too long. Returns false if no sessions are left.
     fn close_idle(&self) -> bool {
         let mut table = self.table.lock();
         let now = Instant::now();
@@ -185,23 +185,23 @@ impl StandIns {
 }
 
 /// Closes idle sessions until there are none.
-async fn sweep(stand_ins: Weak<StandIns>) {
+async fn sweep(caller_sessions: Weak<CallerSessions>) {
     loop {
         sleep(SWEEP_INTERVAL).await;
-        let Some(stand_ins) = stand_ins.upgrade() else { return };
-        if !stand_ins.close_idle() {
+        let Some(caller_sessions) = caller_sessions.upgrade() else { return };
+        if !caller_sessions.close_idle() {
             return;
         }
     }
 }
 
-/// Makes sure that one more session may be opened.
+/// Makes room for one more session.
 fn make_room(slots: &mut HashMap<Key, Slot>, address: IpAddr) -> Result<(), ApiError> {
     let network = AddressBlock::of(address);
     let of_network = slots.keys().filter(|key| AddressBlock::of(key.address) == network).count();
     let may_go: fn(&Key, AddressBlock) -> bool = if of_network >= PER_NETWORK_MAX {
         |key, network| AddressBlock::of(key.address) == network
-    } else if slots.len() >= STAND_INS_MAX {
+    } else if slots.len() >= SESSIONS_MAX {
         |_, _| true
     } else {
         return Ok(());
@@ -219,7 +219,7 @@ fn make_room(slots: &mut HashMap<Key, Slot>, address: IpAddr) -> Result<(), ApiE
 
 fn close(slot: &Slot) {
     if let Some(client) = slot.client.get().cloned() {
-        // Whether the server hears of it or finds out by itself makes no difference.
+        // If closing fails, the server expires the session.
         tokio::spawn(async move { _ = client.close().await });
     }
 }
@@ -228,11 +228,11 @@ fn read_only() -> ApiError {
     ApiError::new(
         axum::http::StatusCode::SERVICE_UNAVAILABLE,
         "ReadOnly",
-        "the server is cut off from its quorum and answers reads only",
+        "the server is read-only: it is cut off from its quorum",
     )
 }
 
-/// The way to the client port from inside, in the name of somebody.
+/// Connects to the client port inside the process, on behalf of a caller.
 #[derive(Debug)]
 struct OwnPort {
     server: ServerHandle,
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_one_that_is_idle_longest_makes_room_among_its_own() {
+    async fn the_longest_idle_session_of_the_network_makes_room() {
         let mut slots: HashMap<_, _> =
             (0..PER_NETWORK_MAX).map(|user| (key(1, user), slot(usize::from(user != 3)))).collect();
         slots.insert(key(2, 0), slot(0));
@@ -279,43 +279,43 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn there_are_so_many_in_all() {
+    async fn the_total_is_limited() {
         let mut slots: HashMap<_, _> =
-            (0..STAND_INS_MAX).map(|n| (key(n as u8, 0), slot(1))).collect();
+            (0..SESSIONS_MAX).map(|n| (key(n as u8, 0), slot(1))).collect();
         assert!(make_room(&mut slots, key(200, 0).address).is_err());
         slots.get_mut(&key(7, 0)).unwrap().uses = 0;
         make_room(&mut slots, key(200, 0).address).unwrap();
         assert!(!slots.contains_key(&key(7, 0)));
     }
 
-    /// Each used to have a timer, which held its credentials also when it had made room for another one.
+    /// Each used to have a timer, which kept its credentials even after the session was closed to make room.
     #[tokio::test(start_paused = true)]
-    async fn sessions_that_have_made_room_leave_nothing_behind() {
+    async fn closed_sessions_leave_nothing_behind() {
         let server = herdsman_testing::TestServer::start();
-        let stand_ins = StandIns::new(server.handle());
+        let caller_sessions = CallerSessions::new(server.handle());
         let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
         let before = tasks();
         for user in 0..1000 {
-            drop(stand_ins.take(key(1, user)).unwrap());
+            drop(caller_sessions.take(key(1, user)).unwrap());
         }
         assert_eq!(tasks(), before + 1);
         tokio::time::sleep(IDLE_TIME * 2).await;
         assert_eq!(tasks(), before);
-        drop(stand_ins.take(key(1, 1)).unwrap());
-        assert_eq!(tasks(), before + 1, "it begins again");
+        drop(caller_sessions.take(key(1, 1)).unwrap());
+        assert_eq!(tasks(), before + 1, "the task starts again");
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_session_is_closed_and_one_in_use_is_not() {
         let server = herdsman_testing::TestServer::start();
-        let stand_ins = StandIns::new(server.handle());
-        let (_, in_use) = stand_ins.take(key(1, 1)).unwrap();
-        let (_, idle) = stand_ins.take(key(1, 2)).unwrap();
+        let caller_sessions = CallerSessions::new(server.handle());
+        let (_, in_use) = caller_sessions.take(key(1, 1)).unwrap();
+        let (_, idle) = caller_sessions.take(key(1, 2)).unwrap();
         drop(idle);
         tokio::time::sleep(IDLE_TIME * 2).await;
-        assert!(stand_ins.table.lock().slots.keys().eq([&key(1, 1)]));
+        assert!(caller_sessions.table.lock().slots.keys().eq([&key(1, 1)]));
         drop(in_use);
         tokio::time::sleep(IDLE_TIME * 3).await;
-        assert!(stand_ins.table.lock().slots.is_empty());
+        assert!(caller_sessions.table.lock().slots.is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! What is in the tree: znodes of every kind, and users of recipes who hold, wait and stand for election
-//! for as long as [`People`] lives.
+//! The contents of the tree: znodes of every type, and clients that hold locks, wait and take part in elections
+//! while a [`RecipeClients`] exists.
 
 use anyhow::Result;
 use futures_util::future::try_join_all;
@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 pub const BIG: usize = 100_000;
 const OPS_AT_ONCE: usize = 1000;
 
-/// A name and data that would run as a script if any page took them for markup.
+/// A name and data that would run as a script if any page treated them as markup.
 pub const HOSTILE_NAME: &str = "<img src=x onerror=window.hacked=1>";
 pub const HOSTILE_DATA: &str = "<script>window.hacked=1</script>\"><svg onload=window.hacked=1>";
 
@@ -23,15 +23,15 @@ const CONFIG: &str = concat!(
     r#""hosts":["a.example","b.example"],"serial":12345678901234567890}"#,
 );
 
-/// Users of recipes. Dropping this lets go of everything.
-pub struct People {
+/// Clients that use recipes. Dropping this releases everything.
+pub struct RecipeClients {
     tasks: Vec<JoinHandle<()>>,
     guards: Vec<LockGuard>,
     latches: Vec<LeaderLatch>,
     instances: Vec<Registration<String>>,
 }
 
-impl Drop for People {
+impl Drop for RecipeClients {
     fn drop(&mut self) {
         for task in &self.tasks {
             task.abort();
@@ -39,8 +39,8 @@ impl Drop for People {
     }
 }
 
-/// Makes the znodes that pages are looked at with.
-pub async fn furnish(zk: &Client) -> Result<()> {
+/// Creates the znodes for the checks.
+pub async fn create_znodes(zk: &Client) -> Result<()> {
     let znodes = [
         ("/app", ""),
         ("/app/config", CONFIG),
@@ -68,30 +68,30 @@ pub async fn furnish(zk: &Client) -> Result<()> {
     Ok(())
 }
 
-/// Lets people use recipes. Most is asked of one server, the `busiest`.
-pub async fn invite(servers: &str, busiest: &str) -> Result<People> {
+/// Starts clients that use recipes. Most requests go to one server, the `busiest`.
+pub async fn start_recipes(servers: &str, busiest: &str) -> Result<RecipeClients> {
     let clients = try_join_all((0..7).map(|_| Client::connect(servers))).await?;
-    let mut people = People {
+    let mut recipe_clients = RecipeClients {
         tasks: Vec::new(),
         guards: Vec::new(),
         latches: Vec::new(),
         instances: Vec::new(),
     };
-    people.contend(&clients).await?;
-    people.embrace(&clients[0], &clients[1]).await?;
-    people.stand_for_election(&clients).await?;
-    people.register(&clients).await?;
-    people.wait_at_barrier(&clients);
+    recipe_clients.contend(&clients).await?;
+    recipe_clients.deadlock(&clients[0], &clients[1]).await?;
+    recipe_clients.elect(&clients).await?;
+    recipe_clients.register(&clients).await?;
+    recipe_clients.wait_at_barrier(&clients);
     let queue = Queue::new(&clients[0], "/queues/mail")?;
     for letter in 0..12 {
         queue.offer(format!("letter {letter}")).await?;
     }
-    people.keep_busy(Client::connect(busiest).await?);
-    Ok(people)
+    recipe_clients.keep_busy(Client::connect(busiest).await?);
+    Ok(recipe_clients)
 }
 
-impl People {
-    /// One holds a lock, six wait in a line.
+impl RecipeClients {
+    /// One client holds a lock, six wait for it.
     async fn contend(&mut self, clients: &[Client]) -> Result<()> {
         for (i, client) in clients.iter().take(7).enumerate() {
             let lock = Lock::new(client, "/locks/orders")?
@@ -105,8 +105,8 @@ impl People {
         Ok(())
     }
 
-    /// Two hold a lock each and wait for the other's: a deadlock.
-    async fn embrace(&mut self, first: &Client, second: &Client) -> Result<()> {
+    /// Two clients hold a lock each and wait for the other's: a deadlock.
+    async fn deadlock(&mut self, first: &Client, second: &Client) -> Result<()> {
         let lock = |client, path| Lock::new(client, path);
         self.guards.push(lock(first, "/locks/ledger")?.acquire().await?);
         self.guards.push(lock(second, "/locks/stock")?.acquire().await?);
@@ -116,8 +116,8 @@ impl People {
         Ok(())
     }
 
-    /// The first leads before the others come.
-    async fn stand_for_election(&mut self, clients: &[Client]) -> Result<()> {
+    /// The first client becomes the leader before the others join.
+    async fn elect(&mut self, clients: &[Client]) -> Result<()> {
         for (client, id) in clients.iter().zip(["north", "east", "south"]) {
             let latch = LeaderLatch::start(client, "/election/scheduler", id)?;
             if self.latches.is_empty() {
@@ -141,14 +141,14 @@ impl People {
         Ok(())
     }
 
-    /// Two of three have come.
+    /// Two of three clients have arrived.
     fn wait_at_barrier(&mut self, clients: &[Client]) {
         for client in clients.iter().take(2) {
             self.tasks.push(tokio::spawn(arrive(client.clone())));
         }
     }
 
-    /// Reads and writes without end, so that the plots have something to show.
+    /// Reads and writes continuously, so that the plots have data.
     fn keep_busy(&mut self, client: Client) {
         self.tasks.push(tokio::spawn(async move {
             _ = client.create("/traffic", "").await;

@@ -1,5 +1,5 @@
-//! Three servers in this process, each with its admin port, and an ordinary client that looks at the tree
-//! from the other side.
+//! Three servers in this process, each with its admin port, and an ordinary client that reads the tree
+//! independently of the console.
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use herdsman_server::operators::log_level::LogLevel;
 use herdsman_testing::TestEnsemble;
 
 /// The servers and their admin ports.
-pub struct Stage {
+pub struct TestServers {
     ensemble: TestEnsemble,
     admins: Vec<Option<Admin>>,
     addresses: Vec<SocketAddr>,
 }
 
-/// A log level that only remembers what it was set to: this process keeps no log.
+/// A log level that is only stored: this process has no log.
 fn remembered_level() -> LogLevel {
     let level = Arc::new(Mutex::new("info".to_owned()));
     let lock = |level: &Mutex<String>, new: Option<&str>| {
@@ -35,22 +35,22 @@ fn remembered_level() -> LogLevel {
     )
 }
 
-impl Stage {
+impl TestServers {
     /// Starts everything and waits for a leader.
     pub fn start() -> Result<Self> {
         let ensemble = TestEnsemble::start_with_client_ports();
         ensemble.await_leader();
-        let mut stage = Stage { ensemble, admins: Vec::new(), addresses: Vec::new() };
-        for id in stage.ensemble.ids() {
-            stage.ensemble.use_log_level(id, remembered_level());
-            let admin = Admin::start(stage.ensemble.handle(id), AdminSettings::default())?;
-            stage.addresses.push(admin.address());
-            stage.admins.push(Some(admin));
+        let mut test_servers = TestServers { ensemble, admins: Vec::new(), addresses: Vec::new() };
+        for id in test_servers.ensemble.ids() {
+            test_servers.ensemble.use_log_level(id, remembered_level());
+            let admin = Admin::start(test_servers.ensemble.handle(id), AdminSettings::default())?;
+            test_servers.addresses.push(admin.address());
+            test_servers.admins.push(Some(admin));
         }
-        Ok(stage)
+        Ok(test_servers)
     }
 
-    /// Where the console of a server is.
+    /// The URL of a server's console.
     pub fn console(&self, id: usize) -> String {
         format!("http://{}", self.addresses[id - 1])
     }
@@ -66,14 +66,18 @@ impl Stage {
         self.ensemble.address(id).to_string()
     }
 
-    /// A server that follows, other than this one.
+    /// A follower other than this server.
     pub fn other_follower(&self, than: usize) -> Result<usize> {
         let follows =
             |id: &usize| self.ensemble.serves_as(*id) == Some(herdsman_server::ServesAs::Follower);
-        self.ensemble.ids().filter(|id| *id != than).find(follows).context("nobody else follows")
+        self.ensemble
+            .ids()
+            .filter(|id| *id != than)
+            .find(follows)
+            .context("there is no other follower")
     }
 
-    /// A server that follows.
+    /// A follower.
     pub fn follower(&self) -> usize {
         self.ensemble.follower()
     }
@@ -84,18 +88,18 @@ impl Stage {
         self.ensemble.kill(id);
     }
 
-    /// Starts a server again, without an admin port, and waits until all serve.
+    /// Restarts a server, without an admin port, and waits until all are serving.
     pub fn revive(&mut self, id: usize) {
         self.ensemble.start_again(id);
         self.ensemble.await_leader();
     }
 
-    /// Closes an admin port; the server itself goes on.
+    /// Closes an admin port; the server keeps running.
     pub fn close_admin(&mut self, id: usize) {
         self.admins[id - 1] = None;
     }
 
-    /// Opens an admin port again, where it was.
+    /// Opens an admin port again, at the same address.
     pub fn open_admin(&mut self, id: usize) -> Result<()> {
         let settings =
             AdminSettings { address: self.addresses[id - 1], ..AdminSettings::default() };
@@ -125,12 +129,12 @@ impl Tree {
         Ok(())
     }
 
-    /// Fails if there is such a znode.
+    /// Fails if a znode exists.
     pub async fn expect_none(&self, path: &str) -> Result<()> {
         self.0.sync("/").await?;
         match self.0.get(path).await {
             Err(error) if *error.kind() == ErrorKind::NoNode => Ok(()),
-            other => bail!("{path} should not be there: {other:?}"),
+            other => bail!("{path} should not exist: {other:?}"),
         }
     }
 }
