@@ -89,7 +89,9 @@ pub(super) async fn list(
     let mut first = FirstNames::new(parameters.after, limit, filter);
     let mut step = move |first: &mut FirstNames| {
         reader
-            .read(|visible| listing.step(visible, STEP, &mut |name, znode| first.consider(name, znode)))
+            .read(|visible| {
+                listing.step(visible, STEP, &mut |name, znode| first.consider(name, znode))
+            })
             .map(|has_more| (has_more, listing.total()))
     };
     let (has_more, total) = step(&mut first)?;
