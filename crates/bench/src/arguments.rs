@@ -14,45 +14,45 @@ use crate::roofline::RooflineArgs;
 use crate::target::TargetSpec;
 use crate::workload::Workload;
 
-/// Fewer than a server with default settings takes from one address (`maxClientCnxns=60`).
+/// Fewer than a server with default settings accepts from one address (`maxClientCnxns=60`).
 const CONNECTIONS: usize = 50;
 
 const EXAMPLES: &str = "\
 Examples:
   herdsman bench                                        get, set and mixed on 127.0.0.1:2181
-  herdsman bench get --connections 1 --depth 1 --echo   one request at a time, and the limit beside it
+  herdsman bench get --connections 1 --depth 1 --echo   one request at a time, compared with the echo server
   herdsman bench set mixed --read-percent 50 \\
       --target herdsman=zk1:2181 --target apache=zk2:2181
   herdsman bench get --target three=zk1:2181,zk2:2181,zk3:2181 --output result.json --plot result.svg
   herdsman bench --target plain=zk1:2181 --target tls=tls://zk1:2281 --tls-trust-store ca.pem \\
-      --tls-key-store me.pem                            what TLS costs
+      --tls-key-store me.pem                            the cost of TLS
   herdsman bench fill --keys 5000000                    once; then, as often as needed:
   herdsman bench get --keys 5000000 --filled
-  herdsman bench roofline                               what this machine can do at best
+  herdsman bench roofline                               the limits of this machine
 
-Each round opens fresh connections, warms up, measures, and closes them. Rounds of several targets take turns,
-so that a bad moment of the machine falls on all of them. What is read is checked; a wrong answer counts as an
-error. Znodes live under --root and are deleted afterwards. Ctrl-C ends it in order: what was measured so far is
-shown, and the znodes are deleted; a second Ctrl-C ends it at once.
+Each round opens new connections, warms up, measures, and closes them. Rounds of several targets are interleaved,
+so that a slow phase of the machine affects all of them. Replies are checked; a wrong reply counts as an error.
+Znodes are created under --root and deleted afterwards. Ctrl-C stops the run cleanly: the results so far are
+printed, and the znodes are deleted; a second Ctrl-C stops it at once.
 
 Exit codes:
-  0    measured, and every answer was right
-  1    measured, but some answers were errors, wrong, or missing
-  2    it could not be done: wrong usage, no server, a root that is somebody else's
+  0    success, and every reply was correct
+  1    measured, but some replies were errors, wrong, or missing
+  2    could not measure: wrong usage, no server, or a root that was not created by this program
   130  interrupted
   141  standard output was closed";
 
-/// Measure servers: operations per second, latencies, and whether the answers are right.
+/// Measure servers: operations per second, latencies, and correctness of replies.
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES, args_conflicts_with_subcommands = true)]
 pub struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
-    /// What to measure, one after another.
+    /// Workloads to measure, one after another.
     #[arg(value_enum, value_name = "WORKLOAD", default_values = ["get", "set", "mixed"])]
     pub(crate) workloads: Vec<Workload>,
     #[command(flatten)]
-    pub(crate) where_to: WhereTo,
+    pub(crate) target_arguments: TargetArguments,
     #[command(flatten)]
     pub(crate) znodes: Znodes,
     #[command(flatten)]
@@ -65,25 +65,25 @@ pub struct Arguments {
 pub(crate) enum Command {
     Fill(FillArguments),
     Roofline(RooflineArgs),
-    /// Answer like a server, but do nothing: the limit that `--echo` shows.
+    /// Run a server that only replies and does nothing else, for `--echo`.
     #[command(hide = true)]
     EchoServer(EchoArgs),
 }
 
-/// Create the keys that `herdsman bench --filled` works on, and leave them there.
+/// Create the keys for `herdsman bench --filled`, and keep them.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct FillArguments {
     #[command(flatten)]
-    pub(crate) where_to: WhereTo,
+    pub(crate) target_arguments: TargetArguments,
     #[command(flatten)]
     pub(crate) znodes: Znodes,
 }
 
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Targets")]
-pub(crate) struct WhereTo {
-    /// Servers, with a name if there are several such flags. Connections are spread over the servers. With tls://
-    /// before the first server they go through TLS.
+pub(crate) struct TargetArguments {
+    /// Servers of one target, with a name if there are several targets. Connections are spread over the servers. With
+    /// tls:// before the first server the connections use TLS.
     #[arg(
         long = "target",
         visible_alias = "servers",
@@ -100,58 +100,58 @@ pub(crate) struct WhereTo {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Znodes")]
 pub(crate) struct Znodes {
-    /// Where they live. A znode that is there and was not made by this program is refused.
+    /// Path under which znodes are created. An existing znode that was not created by this program is refused.
     #[arg(long, default_value = "/bench", value_name = "PATH", value_parser = root_path)]
     pub(crate) root: String,
-    /// How many znodes get, set, exists, multi and mixed work on.
+    /// Number of znodes for get, set, exists, multi and mixed.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PARENTS_MAX * LEAVES_PER_PARENT)))]
     pub(crate) keys: u32,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     #[arg(long, default_value_t = 100, value_name = "N", value_parser = value_bytes)]
     pub(crate) value_bytes: usize,
 }
 
-/// How the load looks.
+/// The parameters of the load.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Load")]
 pub(crate) struct Shape {
-    /// Connections, each with a session of its own.
+    /// Number of connections, each with its own session.
     #[arg(long, default_value_t = CONNECTIONS, value_name = "N", value_parser = at_least_one)]
     pub(crate) connections: usize,
-    /// Requests that each connection keeps in flight.
+    /// Number of requests that each connection keeps in flight.
     #[arg(long, default_value_t = 16, value_name = "N", value_parser = at_least_one)]
     pub(crate) depth: usize,
-    /// How often each key is used.
+    /// Distribution of requests over the keys.
     #[arg(long, value_enum, default_value_t, value_name = "KIND")]
     pub(crate) distribution: Distribution,
-    /// Reads among a hundred operations of the workload mixed.
+    /// Percentage of reads in the workload mixed.
     #[arg(long, default_value_t = 90, value_name = "N", value_parser = clap::value_parser!(u8).range(0..=100))]
     pub(crate) read_percent: u8,
-    /// Children of each znode that the workload children lists.
+    /// Number of children of each znode in the workload children.
     #[arg(long, default_value_t = 10, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub(crate) children: u32,
-    /// Parents over which create, delete and ephemeral spread their znodes.
+    /// Number of parents over which create, delete and ephemeral spread their znodes.
     #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(PARENTS_MAX)))]
     pub(crate) parents: u32,
-    /// How long a round measures.
-    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = some_seconds)]
+    /// Duration of a measurement.
+    #[arg(long, default_value = "5", value_name = "SECONDS", value_parser = positive_seconds)]
     pub(crate) duration: Duration,
-    /// How long each round runs before it measures.
+    /// Duration of the warm-up before each measurement.
     #[arg(long, default_value = "1", value_name = "SECONDS", value_parser = seconds)]
     pub(crate) warmup: Duration,
-    /// Rounds for each target; the median counts.
+    /// Number of rounds for each target; the median is reported.
     #[arg(long, default_value_t = 3, value_name = "N", value_parser = at_least_one)]
     pub(crate) rounds: usize,
-    /// Threads of the load generator. One is enough for servers of a few cores.
+    /// Number of threads of the load generator. One is enough for servers with a few cores.
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = at_least_one)]
     pub(crate) threads: usize,
-    /// Measure a server that only answers as well, as target `echo`: the limit of this machine.
+    /// Also measure a server that only replies, as target `echo`: the limit of this machine.
     #[arg(long)]
     pub(crate) echo: bool,
-    /// The keys are there, from `herdsman bench fill` or an earlier run with --keep: use them and leave them.
+    /// Use and keep the existing keys from `herdsman bench fill` or an earlier run with --keep.
     #[arg(long)]
     pub(crate) filled: bool,
-    /// Leave all znodes there.
+    /// Do not delete the znodes afterwards.
     #[arg(long)]
     pub(crate) keep: bool,
 }
@@ -159,69 +159,73 @@ pub(crate) struct Shape {
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Output")]
 pub(crate) struct Output {
-    /// What is printed.
+    /// Format of the report on standard output.
     #[arg(long, value_enum, default_value_t, value_name = "FORMAT")]
     pub(crate) format: Format,
-    /// Write the report to a file as well, as JSON.
+    /// Also write the report to a file, as JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) output: Option<PathBuf>,
-    /// Draw the report into a file, as SVG.
+    /// Also draw the report to a file, as SVG.
     #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
 }
 
-/// What is printed.
+/// The format of the printed report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// Columns, for people.
+    /// A table.
     #[default]
     Table,
-    /// For programs.
+    /// JSON.
     Json,
 }
 
-/// A value larger than a server takes by default would only measure its refusal.
+/// The largest value: servers refuse larger ones by default.
 const VALUE_BYTES_MAX: usize = 1_000_000;
 
 fn value_bytes(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(bytes) if bytes <= VALUE_BYTES_MAX => Ok(bytes),
-        _ => Err(format!("a number from 0 to {VALUE_BYTES_MAX}: servers refuse larger requests")),
+        _ => Err(format!(
+            "expected a number from 0 to {VALUE_BYTES_MAX}; servers refuse larger requests"
+        )),
     }
 }
 
 pub(crate) fn at_least_one(text: &str) -> Result<usize, String> {
     match text.parse() {
         Ok(number) if (1..=100_000).contains(&number) => Ok(number),
-        _ => Err("a number from 1 to 100000".to_owned()),
+        _ => Err("expected a number from 1 to 100000".to_owned()),
     }
 }
 
-/// A time that is not 0.
-fn some_seconds(text: &str) -> Result<Duration, String> {
+/// Parses a time of more than 0 seconds.
+fn positive_seconds(text: &str) -> Result<Duration, String> {
     seconds(text).and_then(|time| match time {
-        Duration::ZERO => Err("a time above 0 seconds".to_owned()),
+        Duration::ZERO => Err("the time must be more than 0 seconds".to_owned()),
         time => Ok(time),
     })
 }
 
-/// A time in seconds, with or without a fraction.
+/// Parses a time in seconds, with or without a fraction.
 pub(crate) fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 =
-        text.parse().map_err(|_| "a number of seconds, for example 2.5".to_owned())?;
+        text.parse().map_err(|_| "expected a number of seconds, for example 2.5".to_owned())?;
     Duration::try_from_secs_f64(number)
         .ok()
         .filter(|time| *time <= Duration::from_secs(86_400))
-        .ok_or_else(|| "a time from 0 to 86400 seconds".to_owned())
+        .ok_or_else(|| "the time must be from 0 to 86400 seconds".to_owned())
 }
 
 fn root_path(text: &str) -> Result<String, String> {
     let below = text.strip_prefix(path::ZOOKEEPER);
     if text == path::ROOT || below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/')) {
-        return Err("this belongs to the servers; name a znode of your own, as /bench".to_owned());
+        return Err(
+            "this path belongs to the servers; choose another one, such as /bench".to_owned()
+        );
     }
     if !path::is_valid(text) {
-        return Err("not a path of a znode, as /bench".to_owned());
+        return Err("not a valid znode path, such as /bench".to_owned());
     }
     Ok(text.to_owned())
 }

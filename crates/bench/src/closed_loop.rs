@@ -1,10 +1,12 @@
-//! The engine: keeps `depth` requests in flight on every lane, until the window closes or the load is dry.
+//! The engine: keeps `depth` requests in flight on every lane (a connection with its session), until the window
+//! closes or the load is exhausted.
 //!
 //! One thread, one `epoll`, edge-triggered. For a lane that is ready there is one read, the replies are
-//! judged where they lie, new requests are encoded into the lane's own buffer, and one write sends them.
-//! The clock is read once for the replies of a read and once for the requests of a write.
+//! checked in the receive buffer, new requests are encoded into the lane's own buffer, and one write sends
+//! them. The clock is read once for the replies of a read and once for the requests of a write.
 //!
-//! A lane whose connection breaks stays broken: what it had in flight counts as errors, the others go on.
+//! A lane whose connection is lost is not reconnected: its requests in flight count as errors, and the other
+//! lanes continue.
 
 use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
@@ -13,37 +15,37 @@ use herdsman_proto::{JuteReader, WatchedEvent, Xid};
 use mio::{Events, Interest, Poll, Token};
 
 use crate::lane::{Frame, Input, Lane, Readable, broken};
-use crate::load::{Checked, Load, Outcome, Reply, Wrong};
+use crate::load::{Checked, Load, Outcome, Reply, WrongReply};
 use crate::stop::Stop;
 use crate::tally::{LastReply, Tally, Window};
 
-/// How often the clock and Ctrl-C are looked at when nothing comes.
+/// How often the clock and Ctrl-C are checked when no event arrives.
 const IDLE: Duration = Duration::from_millis(50);
-/// How long the last replies are waited for.
+/// How long to wait for the last replies.
 const DRAIN: Duration = Duration::from_secs(30);
 const EVENTS_AT_ONCE: usize = 1024;
 
-/// Until when requests are made.
+/// Until when requests are sent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Until {
-    /// Until the window closes; only what is answered inside it counts.
+    /// Until the window closes; only replies within it count.
     Closed(Window),
-    /// Until the load has no more. Everything counts.
-    Dry,
+    /// Until the load has no more requests. Everything counts.
+    Exhausted,
 }
 
-/// Whether replies mean anything beyond their framing.
+/// Whether the contents of replies are checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// The load judges every one.
+    /// The load checks every reply.
     Checked,
-    /// The server only echoes.
+    /// Only the framing is checked, for the echo server.
     Ignored,
 }
 
-/// How a loop runs.
+/// The options of a loop.
 #[derive(Clone, Copy)]
-pub(crate) struct Drive<'a> {
+pub(crate) struct DriveOptions<'a> {
     pub(crate) depth: usize,
     pub(crate) until: Until,
     pub(crate) contents: Contents,
@@ -51,33 +53,33 @@ pub(crate) struct Drive<'a> {
     pub(crate) stop: &'a Stop,
 }
 
-/// Drives the lanes with the load, and counts. Lanes that broke are gone afterwards; the others have nothing
-/// in flight, unless the server did not answer for a long time, in which case they are gone too.
+/// Drives the lanes with the load, and counts. Afterwards `lanes` contains those that still work and have nothing
+/// in flight; lanes on which the server did not reply for a long time are removed, too.
 pub(crate) fn drive<L: Load>(
     lanes: &mut Vec<Lane>,
     load: &mut L,
-    how: Drive<'_>,
+    options: DriveOptions<'_>,
 ) -> io::Result<Tally> {
     let mut poll = Poll::new()?;
-    let mut seats = Vec::with_capacity(lanes.len());
+    let mut registered = Vec::with_capacity(lanes.len());
     for (index, mut lane) in lanes.drain(..).enumerate() {
         let interest = Interest::READABLE | Interest::WRITABLE;
         poll.registry().register(lane.wire.socket_mut(), Token(index), interest)?;
-        seats.push(Some(lane));
+        registered.push(Some(lane));
     }
     let mut engine = Engine {
-        seats,
+        lanes: registered,
         load,
-        how,
+        options,
         tally: Tally::new(),
         input: Input::new(),
-        phase: Phase::Asking,
+        phase: Phase::Sending,
         started: Instant::now(),
         measured: Duration::ZERO,
     };
     engine.run(&mut poll)?;
-    let (seats, mut tally, measured) = (engine.seats, engine.tally, engine.measured);
-    for mut lane in seats.into_iter().flatten() {
+    let (registered, mut tally, measured) = (engine.lanes, engine.tally, engine.measured);
+    for mut lane in registered.into_iter().flatten() {
         poll.registry().deregister(lane.wire.socket_mut())?;
         lanes.push(lane);
     }
@@ -85,20 +87,20 @@ pub(crate) fn drive<L: Load>(
     Ok(tally)
 }
 
-/// What the loop does with lanes that could take requests.
+/// Whether the loop still sends requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Requests are made.
-    Asking,
-    /// Only replies are awaited, until then.
+    /// Requests are sent.
+    Sending,
+    /// The loop only waits for replies, until this moment.
     Draining(Instant),
 }
 
 struct Engine<'a, L> {
-    /// Empty where a lane broke.
-    seats: Vec<Option<Lane>>,
+    /// `None` where a lane has failed.
+    lanes: Vec<Option<Lane>>,
     load: &'a mut L,
-    how: Drive<'a>,
+    options: DriveOptions<'a>,
     tally: Tally,
     input: Input,
     phase: Phase,
@@ -109,11 +111,11 @@ struct Engine<'a, L> {
 impl<L: Load> Engine<'_, L> {
     fn run(&mut self, poll: &mut Poll) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_AT_ONCE);
-        for index in 0..self.seats.len() {
-            self.ask(index);
+        for index in 0..self.lanes.len() {
+            self.send(index);
         }
         loop {
-            self.ask_woken();
+            self.send_woken();
             let now = Instant::now();
             self.advance(now);
             if self.is_done(now) {
@@ -128,31 +130,31 @@ impl<L: Load> Engine<'_, L> {
                 if event.is_readable() || event.is_read_closed() || event.is_error() {
                     self.receive(index);
                 }
-                self.ask(index);
+                self.send(index);
             }
         }
     }
 
-    /// Looks at the clock, Ctrl-C and the load: is it time to stop asking?
+    /// Checks the clock, Ctrl-C and the load, and stops sending when it is time.
     fn advance(&mut self, now: Instant) {
-        if self.phase != Phase::Asking {
+        if self.phase != Phase::Sending {
             return;
         }
-        let stopped = self.how.stop.is_asked() || self.seats.iter().all(Option::is_none);
+        let stopped = self.options.stop.is_requested() || self.lanes.iter().all(Option::is_none);
         let is_idle = self.is_idle();
-        let is_spent = is_idle && self.load.is_dry();
-        match &mut self.how.until {
+        let is_spent = is_idle && self.load.is_exhausted();
+        match &mut self.options.until {
             Until::Closed(window) if stopped || now >= window.closes || is_spent => {
-                // Nothing that comes later counts, also when it ends before its time.
+                // Later replies do not count, even if the window ends early.
                 window.closes = now.min(window.closes);
                 let Window { opens, closes } = *window;
                 self.measured = closes.saturating_duration_since(opens);
                 if closes > opens {
-                    self.tally.note_reply(self.how.last_reply, closes);
+                    self.tally.note_reply(self.options.last_reply, closes);
                 }
                 self.phase = Phase::Draining(now + DRAIN);
             }
-            Until::Dry if stopped || is_idle => {
+            Until::Exhausted if stopped || is_idle => {
                 self.measured = now - self.started;
                 self.phase = Phase::Draining(now + DRAIN);
             }
@@ -161,7 +163,7 @@ impl<L: Load> Engine<'_, L> {
     }
 
     fn is_idle(&self) -> bool {
-        self.seats.iter().flatten().all(|lane| lane.in_flight.is_empty())
+        self.lanes.iter().flatten().all(|lane| lane.in_flight.is_empty())
     }
 
     fn is_done(&mut self, now: Instant) -> bool {
@@ -169,8 +171,8 @@ impl<L: Load> Engine<'_, L> {
             return false;
         };
         if now >= deadline {
-            for index in 0..self.seats.len() {
-                if self.seats[index].as_ref().is_some_and(|lane| !lane.in_flight.is_empty()) {
+            for index in 0..self.lanes.len() {
+                if self.lanes[index].as_ref().is_some_and(|lane| !lane.in_flight.is_empty()) {
                     self.give_up(index, &ErrorKind::TimedOut.into());
                 }
             }
@@ -178,47 +180,47 @@ impl<L: Load> Engine<'_, L> {
         self.is_idle()
     }
 
-    fn ask_woken(&mut self) {
-        while self.phase == Phase::Asking
+    fn send_woken(&mut self) {
+        while self.phase == Phase::Sending
             && let Some(index) = self.load.next_woken()
         {
-            self.ask(index);
+            self.send(index);
         }
     }
 
-    /// Fills a lane up and sends.
-    fn ask(&mut self, index: usize) {
-        let Some(lane) = self.seats.get_mut(index).and_then(Option::as_mut) else {
+    /// Fills a lane with requests and sends them.
+    fn send(&mut self, index: usize) {
+        let Some(lane) = self.lanes.get_mut(index).and_then(Option::as_mut) else {
             return;
         };
-        if self.phase == Phase::Asking {
+        if self.phase == Phase::Sending {
             let load = &mut *self.load;
-            lane.fill_up(self.how.depth, |xid, out| load.next_request(index, xid, out));
+            lane.fill_up(self.options.depth, |xid, out| load.next_request(index, xid, out));
         }
         if let Err(error) = lane.flush() {
             self.give_up(index, &error);
         }
     }
 
-    /// Takes what a lane has received.
+    /// Handles what a lane has received.
     fn receive(&mut self, index: usize) {
-        let Some(mut lane) = self.seats.get_mut(index).and_then(Option::take) else {
+        let Some(mut lane) = self.lanes.get_mut(index).and_then(Option::take) else {
             return;
         };
         let result = self.receive_from(index, &mut lane);
-        self.seats[index] = Some(lane);
+        self.lanes[index] = Some(lane);
         if let Err(error) = result {
             self.give_up(index, &error);
         }
     }
 
     fn receive_from(&mut self, index: usize, lane: &mut Lane) -> io::Result<()> {
-        let Engine { load, how, tally, input, .. } = self;
+        let Engine { load, options, tally, input, .. } = self;
         loop {
             let mut batch = None;
             let mut take = |lane: &mut Lane, frame: Frame<'_>| {
-                let batch = batch.get_or_insert_with(|| Batch::begin(how, tally));
-                batch.take(*load, tally, how.contents, index, lane, frame)
+                let batch = batch.get_or_insert_with(|| ReplyBatch::begin(options, tally));
+                batch.take(*load, tally, options.contents, index, lane, frame)
             };
             if lane.read_frames(input, &mut take)? == Readable::Emptied {
                 return Ok(());
@@ -226,9 +228,9 @@ impl<L: Load> Engine<'_, L> {
         }
     }
 
-    /// A lane that broke: what it had in flight will not be answered.
+    /// Removes a lane that has failed; its requests in flight count as errors.
     fn give_up(&mut self, index: usize, error: &io::Error) {
-        let Some(lane) = self.seats[index].take() else {
+        let Some(lane) = self.lanes[index].take() else {
             return;
         };
         let lost = lane.in_flight.len().max(1) as u64;
@@ -236,28 +238,28 @@ impl<L: Load> Engine<'_, L> {
             ErrorKind::UnexpectedEof => "the server closed the connection".to_owned(),
             ErrorKind::TimedOut => format!("no reply in {} s", DRAIN.as_secs()),
             ErrorKind::InvalidData => error.to_string(),
-            _ => format!("the connection broke: {error}"),
+            _ => format!("the connection was lost: {error}"),
         });
     }
 }
 
-/// The replies of one read: they share a moment.
-struct Batch {
+/// The replies of one read, which have the same arrival time.
+struct ReplyBatch {
     arrived: Instant,
     counts: bool,
 }
 
-impl Batch {
-    fn begin(how: &Drive<'_>, tally: &mut Tally) -> Self {
+impl ReplyBatch {
+    fn begin(options: &DriveOptions<'_>, tally: &mut Tally) -> Self {
         let arrived = Instant::now();
-        let counts = match how.until {
+        let counts = match options.until {
             Until::Closed(window) => window.is_open(arrived),
-            Until::Dry => true,
+            Until::Exhausted => true,
         };
         if counts {
-            tally.note_reply(how.last_reply, arrived);
+            tally.note_reply(options.last_reply, arrived);
         }
-        Batch { arrived, counts }
+        ReplyBatch { arrived, counts }
     }
 
     fn take<L: Load>(
@@ -276,13 +278,13 @@ impl Batch {
         }
         let sent = lane.in_flight.pop_front().filter(|sent| sent.xid == frame.xid);
         let Some(sent) = sent else {
-            return Err(broken(format!("a reply with xid {}, which was not its turn", frame.xid)));
+            return Err(broken(format!("reply out of order: xid {}", frame.xid)));
         };
         let outcome = match contents {
             Contents::Ignored => Ok(Outcome::Done),
             Contents::Checked => zxid_grows(lane, frame.zxid).and_then(|()| {
                 let reply = Reply { error: frame.error, body: frame.body };
-                load.check_reply(index, sent.ticket, &reply)
+                load.check_reply(index, sent.tag, &reply)
             }),
         };
         self.count(tally, outcome, sent.at);
@@ -294,7 +296,7 @@ impl Batch {
             Ok(Outcome::Done) => sent_at,
             Ok(Outcome::DoneSince(since)) => since,
             Ok(Outcome::Step) => return,
-            Err(wrong) => return tally.fail(1, || wrong.into_words()),
+            Err(wrong) => return tally.fail(1, || wrong.into_message()),
         };
         if self.counts {
             tally.record(self.arrived.saturating_duration_since(since));
@@ -307,12 +309,12 @@ fn take_event<L: Load>(load: &mut L, index: usize, frame: Frame<'_>) -> Checked<
     load.take_event(index, kind, &path)
 }
 
-/// What a server has shown to a client it must not take back.
+/// Checks that the zxids of a connection do not decrease.
 fn zxid_grows(lane: &mut Lane, zxid: i64) -> Checked<()> {
     if zxid < lane.newest_zxid {
         let newest = lane.newest_zxid;
-        return Err(Wrong::new(format!(
-            "the server's zxid went back from 0x{newest:x} to 0x{zxid:x}"
+        return Err(WrongReply::new(format!(
+            "the server's zxid decreased from 0x{newest:x} to 0x{zxid:x}"
         )));
     }
     lane.newest_zxid = zxid;

@@ -1,16 +1,15 @@
-//! The roofline: a server that speaks the client protocol's framing and does nothing else.
+//! The echo server: a server that implements the framing of the client protocol and does nothing else.
 //!
-//! In: connections of any ZooKeeper client. Out: for each request a reply of the length that a real server's
-//! would have, made of valid records. There is no tree, no session table, no log, no watch and no timeout: what
-//! this server answers in a second is what is left when all of a server's own work is free, and so it is what
-//! "the limit" means in our reports.
+//! In: connections of any ZooKeeper client. Out: for each request a reply as long as a real server's, made of
+//! valid records. There is no tree, no session table, no log, no watch and no timeout: its throughput is that of
+//! a server whose own work costs nothing, and so it is "the limit" in reports.
 //!
-//! How it is made, because a slow roofline would flatter everybody: one `epoll` per thread, edge-triggered;
-//! one read and one write for all that a connection has sent; replies copied from templates; nothing is
-//! allocated for a request, and nothing is handed from thread to thread after a connection was accepted.
+//! It must be fast, because a slow limit would make every server look good: one `epoll` per thread,
+//! edge-triggered; one read and one write for all that a connection has sent; replies copied from templates; no
+//! allocation for a request, and nothing passed between threads after a connection was accepted.
 //!
-//! It is a process of its own beside the load generator, as a real server would be, and ends when its standard
-//! input does: its parent need not live long enough to end it.
+//! It runs as a separate process, like a real server, and ends when its standard input ends, so also when its
+//! parent process dies.
 
 mod acceptor;
 mod connection;
@@ -28,19 +27,19 @@ use mio::Waker;
 
 use acceptor::Acceptor;
 use replies::Replies;
-use worker::{Seat, Worker};
+use worker::{Worker, WorkerHandle};
 
 pub use replies::{VALUE_BYTE, child_name};
 
-/// A larger reply is nobody's: ten times what a server takes without being told otherwise.
+/// The largest reply: ten times the default limit of servers.
 const REPLY_BYTES_MAX: usize = 10 << 20;
-/// More threads than this are a slip of the finger.
+/// More threads than this are a mistake.
 const THREADS_MAX: usize = 1024;
 
-/// What the echo server answers, and on how many threads.
+/// The replies of the echo server, and its number of threads.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct EchoArgs {
-    /// Port on 127.0.0.1; 0 takes a free one
+    /// Port on 127.0.0.1; 0 selects a free one
     #[arg(long, default_value_t = 0)]
     pub port: u16,
     /// Bytes of the value in the reply to a getData
@@ -49,7 +48,7 @@ pub struct EchoArgs {
     /// Names in the reply to a getChildren
     #[arg(long, default_value_t = 10)]
     pub children: usize,
-    /// Threads; as many as there are cores unless given
+    /// Number of threads; by default the number of cores
     #[arg(long, default_value_t = cores(), hide_default_value = true)]
     pub threads: usize,
 }
@@ -77,9 +76,9 @@ fn serve_until_eof(
     let server = EchoServer::bind(args)?;
     writeln!(output, "port {}", server.address().port())
         .and_then(|()| output.flush())
-        .context("cannot say which port the echo server has")?;
+        .context("cannot print the port of the echo server")?;
     let stop = server.stop_handle();
-    // Not joined: when accepting fails, nobody waits for the end of the input.
+    // Not joined: if accepting fails, the end of the input does not matter.
     thread::spawn(move || {
         wait_for_eof(input);
         stop.stop();
@@ -99,7 +98,7 @@ fn wait_for_eof(mut input: impl Read) {
     }
 }
 
-/// A bound server that does not answer yet: [`EchoServer::run`] does.
+/// A bound server that is not running yet: call [`EchoServer::run`].
 pub struct EchoServer {
     address: SocketAddr,
     acceptor: Acceptor,
@@ -107,7 +106,7 @@ pub struct EchoServer {
     stop: StopHandle,
 }
 
-/// Ends a server from another thread.
+/// Stops a server from another thread.
 #[derive(Clone)]
 pub struct StopHandle {
     stopped: Arc<AtomicBool>,
@@ -119,14 +118,14 @@ impl StopHandle {
     pub fn stop(&self) {
         self.stopped.store(true, Ordering::Release);
         for waker in &*self.wakers {
-            // It fails only when the thread has left its loop and closed what would be woken.
+            // Fails only if the thread has already left its loop.
             let _ = waker.wake();
         }
     }
 }
 
 impl EchoServer {
-    /// Takes the port; connections wait in the backlog until the server runs.
+    /// Binds the port; connections wait in the backlog until the server runs.
     pub fn bind(args: &EchoArgs) -> Result<Self> {
         ensure!(
             (1..=THREADS_MAX).contains(&args.threads),
@@ -138,11 +137,12 @@ impl EchoServer {
         let workers = (0..args.threads)
             .map(|_| Worker::new(Arc::clone(&replies), Arc::clone(&stopped)))
             .collect::<io::Result<Vec<Worker>>>()
-            .context("cannot watch connections")?;
-        let seats: Vec<Seat> = workers.iter().map(Worker::seat).collect::<io::Result<_>>()?;
+            .context("cannot create a poll")?;
+        let handles: Vec<WorkerHandle> =
+            workers.iter().map(Worker::handle).collect::<io::Result<_>>()?;
         let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, args.port));
-        let acceptor = Acceptor::bind(wanted, seats, Arc::clone(&stopped))
-            .with_context(|| format!("cannot listen on {wanted}; --port 0 takes a free port"))?;
+        let acceptor = Acceptor::bind(wanted, handles, Arc::clone(&stopped))
+            .with_context(|| format!("cannot listen on {wanted}; --port 0 selects a free port"))?;
         let mut wakers = vec![acceptor.waker()?];
         for worker in &workers {
             wakers.push(worker.waker()?);
@@ -152,13 +152,13 @@ impl EchoServer {
         Ok(EchoServer { address, acceptor, workers, stop })
     }
 
-    /// Where it listens.
+    /// Returns the address of the server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// What ends it.
+    /// Returns a handle that stops the server.
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
         self.stop.clone()

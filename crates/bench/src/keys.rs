@@ -1,14 +1,14 @@
-//! Which key is next: all equally often, or some much more often than others.
+//! Picks keys: all equally often, or some much more often than others.
 
 use clap::ValueEnum;
 
 /// How often each key is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Distribution {
-    /// Each as often as the others.
+    /// All keys equally often.
     #[default]
     Uniform,
-    /// A few very often, most of them rarely (Zipf's law with exponent 0.99).
+    /// A few keys very often, most of them rarely (Zipf's law with exponent 0.99).
     Zipf,
 }
 
@@ -34,13 +34,13 @@ impl KeyPicker {
         }
     }
 
-    /// True in so many of a hundred cases.
+    /// Returns true with this probability in percent.
     pub(crate) fn in_percent(&mut self, percent: u8) -> bool {
         self.random.u8(..100) < percent
     }
 }
 
-/// Puts popular ranks all over the keys: neighbours in a tree would share caches that real ones do not.
+/// Spreads popular ranks over the keys: neighbours in a tree would share caches more than real popular keys do.
 fn spread(rank: u32, keys: u32) -> u32 {
     const PRIME: u64 = 2_654_435_761;
     ((u64::from(rank) * PRIME) % u64::from(keys)) as u32
@@ -55,7 +55,7 @@ struct Zipf {
     eta: f64,
 }
 
-/// The usual one: a flat 1.0 has no closed form here.
+/// The usual exponent: 1.0 has no closed form here.
 const EXPONENT: f64 = 0.99;
 
 impl Zipf {
@@ -66,7 +66,7 @@ impl Zipf {
         Zipf { keys, zeta, eta }
     }
 
-    /// The rank for a number from 0 to 1; 0 is the most popular.
+    /// Returns the rank for a number from 0 to 1; 0 is the most popular.
     fn rank(&self, uniform: f64) -> u32 {
         let scaled = uniform * self.zeta;
         if scaled < 1.0 {

@@ -1,8 +1,8 @@
-//! One connection with its session: what is in flight on it, what waits to be written, and the beginning of
-//! a frame whose end has not come yet.
+//! A lane: one connection with its session, its requests in flight, its output buffer, and the beginning of an
+//! incomplete frame.
 //!
-//! Two system calls do the work: one read for all replies that are there, one write for all requests that
-//! take their place. Nothing is allocated for a request once the buffers have grown to their size.
+//! Two system calls do the work: one read for all available replies, one write for all requests that replace
+//! them. Nothing is allocated for a request once the buffers have grown to their size.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};
@@ -11,37 +11,37 @@ use std::time::Instant;
 use herdsman_proto::reply::ReplyHeader;
 use mio::net::TcpStream;
 
-use crate::load::Ticket;
+use crate::load::RequestTag;
 use crate::wire::Wire;
 
-/// Longer than any reply that is asked for: a million children with their names.
+/// Longer than any requested reply: a million children with their names.
 const FRAME_BYTES_MAX: usize = 256 << 20;
 
-/// A read takes at most so much at once; more is made when a single frame is longer.
+/// The initial size of the input buffer, which grows if a single frame is longer.
 const INPUT_BYTES: usize = 256 << 10;
 
 /// A request that has no reply yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) xid: i32,
-    pub(crate) ticket: Ticket,
+    pub(crate) tag: RequestTag,
     pub(crate) at: Instant,
 }
 
-/// A connection.
+/// A connection with its session.
 pub(crate) struct Lane {
     pub(crate) wire: Wire<TcpStream>,
     pub(crate) in_flight: VecDeque<Sent>,
-    /// The newest txn that the server has shown on this connection.
+    /// The newest zxid that the server has sent on this connection.
     pub(crate) newest_zxid: i64,
     output: Vec<u8>,
     written: usize,
-    /// The first bytes of a frame.
+    /// The first bytes of an incomplete frame.
     started_frame: Vec<u8>,
     last_xid: i32,
 }
 
-/// A frame's header, and what follows it.
+/// The header and the body of a frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Frame<'a> {
     pub(crate) xid: i32,
@@ -50,7 +50,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) body: &'a [u8],
 }
 
-/// Where replies are read to: one for all lanes of a thread.
+/// The input buffer, shared by all lanes of a thread.
 pub(crate) struct Input(Vec<u8>);
 
 impl Input {
@@ -62,9 +62,9 @@ impl Input {
 /// Whether a lane may have more to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Readable {
-    /// The socket was emptied; the next readiness says when there is more.
+    /// The socket was emptied; the next readiness event says when there is more.
     Emptied,
-    /// The buffer was filled: ask again.
+    /// The buffer was filled: read again.
     PerhapsMore,
 }
 
@@ -81,18 +81,17 @@ impl Lane {
         }
     }
 
-    /// The number for the next request. They are positive: others have a meaning of their own.
+    /// Returns the xid for the next request. It is positive: other xids have special meanings.
     fn next_xid(&mut self) -> i32 {
         self.last_xid = self.last_xid.checked_add(1).unwrap_or(1);
         self.last_xid
     }
 
-    /// Encodes requests until `depth` are in flight or `next` has none. They are on their way after
-    /// [`Lane::flush`].
+    /// Encodes requests until `depth` are in flight or `next` has none. [`Lane::flush`] sends them.
     pub(crate) fn fill_up(
         &mut self,
         depth: usize,
-        mut next: impl FnMut(i32, &mut Vec<u8>) -> Option<Ticket>,
+        mut next: impl FnMut(i32, &mut Vec<u8>) -> Option<RequestTag>,
     ) {
         if self.in_flight.len() >= depth {
             return;
@@ -100,15 +99,15 @@ impl Lane {
         let mut at = None;
         while self.in_flight.len() < depth {
             let xid = self.next_xid();
-            let Some(ticket) = next(xid, &mut self.output) else {
+            let Some(tag) = next(xid, &mut self.output) else {
                 return;
             };
             let at = *at.get_or_insert_with(Instant::now);
-            self.in_flight.push_back(Sent { xid, ticket, at });
+            self.in_flight.push_back(Sent { xid, tag, at });
         }
     }
 
-    /// Writes what the socket takes. The rest waits until it is writable again.
+    /// Writes what the socket accepts. The rest waits until the socket is writable again.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         while self.written < self.output.len() {
             match self.wire.write(&self.output[self.written..]) {
@@ -121,14 +120,14 @@ impl Lane {
         }
         self.output.clear();
         self.written = 0;
-        // Through TLS, what was written may still wait for the socket.
+        // With TLS, written bytes may still be buffered.
         match self.wire.flush() {
             Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),
             flushed => flushed,
         }
     }
 
-    /// Reads once and hands on every whole frame.
+    /// Reads once and passes every complete frame to `take`.
     pub(crate) fn read_frames(
         &mut self,
         input: &mut Input,
@@ -160,7 +159,7 @@ impl Lane {
         Ok(Readable::PerhapsMore)
     }
 
-    /// A frame that is longer than the buffer must fit next time.
+    /// Enlarges the buffer if an incomplete frame would soon fill it.
     fn make_room(&self, input: &mut Input) {
         if self.started_frame.len() * 2 > input.0.len() {
             input.0.resize(input.0.len() * 2, 0);
@@ -168,7 +167,7 @@ impl Lane {
     }
 }
 
-/// Cuts the first frame off, if it is whole.
+/// Splits off the first frame, if it is complete.
 fn split_frame(bytes: &[u8]) -> io::Result<Option<(Frame<'_>, &[u8])>> {
     let Some((length, rest)) = bytes.split_first_chunk::<4>() else {
         return Ok(None);
@@ -180,13 +179,13 @@ fn split_frame(bytes: &[u8]) -> io::Result<Option<(Frame<'_>, &[u8])>> {
     Ok(Some((parse_frame(frame)?, rest)))
 }
 
-/// The length of a reply, if it is one that can be true.
+/// Decodes the length of a reply; fails if it is not plausible.
 pub(crate) fn frame_length(bytes: [u8; 4]) -> io::Result<usize> {
     let length = i32::from_be_bytes(bytes);
     usize::try_from(length)
         .ok()
         .filter(|length| (ReplyHeader::BYTES..=FRAME_BYTES_MAX).contains(length))
-        .ok_or_else(|| broken(format!("a reply claims to have {length} bytes")))
+        .ok_or_else(|| broken(format!("invalid length of a reply: {length} bytes")))
 }
 
 /// Splits header and body.
@@ -202,9 +201,9 @@ fn too_short() -> io::Error {
     broken("a reply is too short for its header".to_owned())
 }
 
-/// What cannot be followed any further: the connection is given up.
-pub(crate) fn broken(words: String) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, words)
+/// Creates the error for a violation of the protocol, which ends the connection.
+pub(crate) fn broken(message: String) -> io::Error {
+    io::Error::new(ErrorKind::InvalidData, message)
 }
 
 #[cfg(test)]
@@ -213,7 +212,7 @@ mod tests {
     use herdsman_proto::{Xid, Zxid, reply};
 
     #[test]
-    fn frames_are_cut_where_they_end() {
+    fn frames_are_split_by_their_length() {
         let mut bytes = Vec::new();
         reply::header_only(&mut bytes, Xid(7), Zxid(9), None);
         reply::header_only(&mut bytes, Xid(8), Zxid(9), None);
@@ -226,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_length_that_cannot_be_true_ends_the_connection() {
+    fn an_invalid_length_is_an_error() {
         for length in [-1, 0, 15, i32::MAX] {
             assert!(split_frame(&length.to_be_bytes()).is_err(), "{length}");
         }

@@ -1,101 +1,101 @@
-//! What the closed loop drives: something that makes requests, and judges the replies.
+//! The interface between the closed loop and a workload: creating requests and checking replies.
 //!
-//! A load knows no socket and reads no clock that the loop does not hand it. It numbers its own requests
-//! with a [`Ticket`], which comes back with the reply, so the loop keeps one word for a request in flight.
+//! A load has no sockets and reads no clock. It marks its requests with a [`RequestTag`], which is returned with the
+//! reply, so the loop stores one word for a request in flight.
 
 use std::fmt::Display;
 use std::time::Instant;
 
 use herdsman_proto::{DecodeError, ErrorCode, EventType};
 
-/// What a load wants to know about a request when its reply comes.
+/// The load's own data about a request, returned with the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket(pub(crate) u64);
+pub(crate) struct RequestTag(pub(crate) u64);
 
-/// A reply, cut out of the stream: still in the receive buffer.
+/// A reply, still in the receive buffer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reply<'a> {
-    /// The raw error number, 0 when all is well.
+    /// The raw error code, 0 for success.
     pub(crate) error: i32,
-    /// What follows the header.
+    /// The bytes after the header.
     pub(crate) body: &'a [u8],
 }
 
-/// What a reply or an event means for the count.
+/// How a reply or an event is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// An operation is done; it took from its request to this reply.
+    /// An operation is complete; its latency is the time from its request to this reply.
     Done,
-    /// An operation is done that began at another moment than this reply's request.
+    /// An operation is complete that began at another moment than this reply's request.
     DoneSince(Instant),
-    /// Only a step of an operation.
+    /// A step of an operation, which is not counted.
     Step,
 }
 
-/// A reply that is not what it should be, in words.
+/// Describes a wrong reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Wrong(String);
+pub(crate) struct WrongReply(String);
 
-impl Wrong {
-    pub(crate) fn new(words: impl Into<String>) -> Self {
-        Wrong(words.into())
+impl WrongReply {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        WrongReply(message.into())
     }
 
-    /// Says which operation it was.
+    /// Adds the operation to the message.
     pub(crate) fn during(self, operation: impl Display) -> Self {
-        Wrong(format!("{operation}: {}", self.0))
+        WrongReply(format!("{operation}: {}", self.0))
     }
 
-    pub(crate) fn into_words(self) -> String {
+    pub(crate) fn into_message(self) -> String {
         self.0
     }
 }
 
-impl From<DecodeError> for Wrong {
+impl From<DecodeError> for WrongReply {
     fn from(error: DecodeError) -> Self {
-        Wrong(format!("the reply cannot be read: {error}"))
+        WrongReply(format!("the reply cannot be decoded: {error}"))
     }
 }
 
-/// The answer to "is this reply right?".
-pub(crate) type Checked<T> = Result<T, Wrong>;
+/// The result of checking a reply.
+pub(crate) type Checked<T> = Result<T, WrongReply>;
 
 impl Reply<'_> {
-    /// The server says that it was done.
+    /// Checks that the operation succeeded.
     pub(crate) fn must_succeed(&self) -> Checked<()> {
         match self.error {
             0 => Ok(()),
-            code => Err(Wrong(format!("the server answers {}", error_name(code)))),
+            code => Err(WrongReply(format!("the server replied {}", error_name(code)))),
         }
     }
 }
 
-/// A code as its name, or as its number if it has none.
+/// Returns the name of an error code, or its number if it is unknown.
 pub(crate) fn error_name(code: i32) -> String {
     ErrorCode::from_code(code).map_or_else(|| format!("error {code}"), |known| known.to_string())
 }
 
-/// Requests for a number of lanes, and the judgement of their replies.
+/// Creates requests for a number of lanes, and checks the replies.
 pub(crate) trait Load {
-    /// Appends the next request of a lane, as one frame, or says that it has none for now. A lane that
-    /// got `None` is asked again after its next reply, or when [`Load::next_woken`] names it.
-    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket>;
+    /// Appends the next request of a lane, as one frame, or returns `None` if there is none for now. The loop
+    /// tries again after the lane's next reply, or when [`Load::next_woken`] returns the lane.
+    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag>;
 
-    /// Judges a reply. On one lane they come in the order of the requests.
-    fn check_reply(&mut self, lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome>;
+    /// Checks a reply. The replies of a lane are in the order of its requests.
+    fn check_reply(&mut self, lane: usize, tag: RequestTag, reply: &Reply<'_>) -> Checked<Outcome>;
 
-    /// Takes a watch event.
+    /// Handles a watch event.
     fn take_event(&mut self, _lane: usize, kind: EventType, path: &str) -> Checked<Outcome> {
-        Err(Wrong(format!("an event that nobody asked for: {kind:?} of {path}")))
+        Err(WrongReply(format!("unexpected event: {kind:?} of {path}")))
     }
 
-    /// A lane that had nothing to do and has now. Asked until there is none.
+    /// Returns a lane that had no request and has one now. Called until it returns `None`.
     fn next_woken(&mut self) -> Option<usize> {
         None
     }
 
-    /// There is nothing left to ask, on any lane: what is measured ends with the last reply.
-    fn is_dry(&self) -> bool {
+    /// Whether there are no requests left on any lane: the measurement then ends with the last reply.
+    fn is_exhausted(&self) -> bool {
         false
     }
 }

@@ -1,11 +1,11 @@
-//! The machine that measures, as far as it explains numbers.
+//! Describes the machine, as far as it explains the results.
 
 use std::fs;
 use std::thread;
 
 use crate::report::Machine;
 
-/// This machine.
+/// Describes this machine.
 #[must_use]
 pub fn this_machine() -> Machine {
     Machine {

@@ -1,21 +1,21 @@
-//! Where the znodes of a run live: numbered leaves, spread over parents so that no parent becomes huge.
+//! The paths of a run's znodes: numbered leaves, spread over parents so that no parent becomes huge.
 //!
 //! ```text
-//! /bench                       the root, marked as ours by its data
+//! /bench                       the root, marked by its data
 //! /bench/keys                  a family
 //! /bench/keys/0001             a parent
 //! /bench/keys/0001/000003ef    a leaf: its number in hexadecimal; 1000 in a row share a parent
 //! ```
-//! All leaves of a family have paths of one length, so that a request is encoded once and only digits are
-//! put in afterwards.
+//! All leaves of a family have paths of the same length, so that a request is encoded once and only digits are
+//! replaced afterwards.
 
-/// How many leaves a parent gets if nothing else is asked for.
+/// The default number of leaves of a parent.
 pub(crate) const LEAVES_PER_PARENT: u32 = 1000;
 
 /// A parent's name has four digits.
 pub(crate) const PARENTS_MAX: u32 = 0x1_0000;
 
-/// Levels below the root at which leaves are.
+/// The level of leaves below the root.
 pub(crate) const LEAF_LEVEL: usize = 3;
 
 /// Numbered znodes under one path.
@@ -29,18 +29,18 @@ pub(crate) struct Family {
 pub(crate) const TAIL_BYTES: usize = 14;
 
 impl Family {
-    /// A family under `root` with so many parents.
+    /// Creates a family under `root` with this many parents.
     pub(crate) fn new(root: &str, name: &str, parents: u32) -> Self {
         let parents = parents.clamp(1, PARENTS_MAX);
         Family { prefix: format!("{}/{name}", root.trim_end_matches('/')), parents }
     }
 
-    /// A family for so many leaves, with [`LEAVES_PER_PARENT`] each.
+    /// Creates a family for this many leaves, with [`LEAVES_PER_PARENT`] for each parent.
     pub(crate) fn for_leaves(root: &str, name: &str, leaves: u32) -> Self {
         Family::new(root, name, leaves.div_ceil(LEAVES_PER_PARENT))
     }
 
-    /// The znode above the parents.
+    /// Returns the path of the znode above the parents.
     pub(crate) fn top(&self) -> &str {
         &self.prefix
     }
@@ -57,13 +57,13 @@ impl Family {
         format!("{}/{:04x}/{number:08x}", self.prefix, self.parent_of(number))
     }
 
-    /// Does not depend on how many leaves there are, as long as each parent has its share: keys that were
-    /// filled in for one run are found by another one that uses fewer of them.
+    /// Does not depend on the number of leaves while there are enough parents: keys created for one run are found
+    /// by another run that uses fewer of them.
     fn parent_of(&self, number: u32) -> u32 {
         (number / LEAVES_PER_PARENT) % self.parents
     }
 
-    /// These bytes are the path of that leaf.
+    /// Whether these bytes are the path of that leaf.
     pub(crate) fn is_leaf_path(&self, number: u32, path: &[u8]) -> bool {
         let Some((head, tail)) = path.split_last_chunk::<TAIL_BYTES>() else {
             return false;
@@ -73,7 +73,7 @@ impl Family {
         *tail == expected && head == self.prefix.as_bytes()
     }
 
-    /// Puts a leaf's number into the end of a path.
+    /// Writes a leaf's number to the end of a path.
     pub(crate) fn patch_tail(&self, number: u32, tail: &mut [u8; TAIL_BYTES]) {
         let parent = self.parent_of(number);
         let [_, p0, p1, p2, p3, _, leaf @ ..] = tail;

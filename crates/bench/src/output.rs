@@ -1,4 +1,4 @@
-//! Where a report goes: standard output, and files.
+//! Writes a report to standard output and to files.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -9,15 +9,15 @@ use anyhow::{Context as _, Result, ensure};
 use crate::arguments::{Format, Output};
 use crate::report::{Report, json, plot, table};
 
-/// What is read by nobody any more.
+/// Whether the report was printed completely.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Printed {
     Whole,
-    ReaderGone,
+    OutputClosed,
 }
 
-/// Says before anything is measured that there is no place for a file.
-pub(crate) fn check_places(output: &Output) -> Result<()> {
+/// Checks before the measurement that the directories of the output files exist.
+pub(crate) fn check_paths(output: &Output) -> Result<()> {
     for path in [&output.output, &output.plot].into_iter().flatten() {
         let directory = path.parent().filter(|parent| *parent != Path::new(""));
         let is_there = directory.is_none_or(Path::is_dir) && !path.is_dir();
@@ -46,7 +46,7 @@ fn print(text: &str) -> Result<Printed> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Ok(()) => Ok(Printed::Whole),
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Printed::ReaderGone),
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Printed::OutputClosed),
         Err(error) => Err(error).context("writing to standard output"),
     }
 }

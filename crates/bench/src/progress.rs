@@ -1,4 +1,4 @@
-//! What a person sees on standard error while it runs: bars on a terminal, a line for each step elsewhere.
+//! Shows progress on standard error: bars on a terminal, otherwise a line for each step.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
@@ -7,25 +7,25 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const REDRAW: Duration = Duration::from_millis(200);
 
-/// Where progress is shown.
+/// How progress is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Bars that move.
+    /// Progress bars.
     Bars,
-    /// A line when something is done.
+    /// A line when a step is done.
     Lines,
-    /// Nothing.
+    /// No output.
     Silent,
 }
 
 impl Progress {
-    /// Bars if standard error is a terminal, else lines.
+    /// Returns bars if standard error is a terminal, else lines.
     #[must_use]
     pub fn on_stderr() -> Self {
         if io::stderr().is_terminal() { Progress::Bars } else { Progress::Lines }
     }
 
-    /// Work on so many things; 0 if that is not known.
+    /// Shows work on this many things; 0 if the number is not known.
     pub(crate) fn counting(self, what: &str, total: u64) -> Meter {
         let template = match total {
             0 => "{spinner} {msg} {human_pos} {per_sec}",
@@ -34,22 +34,22 @@ impl Progress {
         self.meter(template, what, (total > 0).then_some(total))
     }
 
-    /// Work of which only the time is known.
+    /// Shows the elapsed time of some work.
     pub(crate) fn waiting(self, what: &str) -> Meter {
         self.meter("{spinner} {msg} {elapsed}", what, None)
     }
 
-    /// A line about something that begins, where no bar tells of it.
+    /// Prints a line about a step that begins, unless a bar shows it.
     pub(crate) fn announce(self, line: &str) {
         if self == Progress::Lines {
-            say(line);
+            print(line);
         }
     }
 
-    /// A line about something that is done.
-    pub(crate) fn say(self, line: &str) {
+    /// Prints a line about a step that is done.
+    pub(crate) fn print(self, line: &str) {
         if self != Progress::Silent {
-            say(line);
+            print(line);
         }
     }
 
@@ -67,12 +67,12 @@ impl Progress {
     }
 }
 
-/// Nobody who reads standard error any more is no reason to stop.
-fn say(line: &str) {
+/// Prints a line; ignores a closed standard error.
+fn print(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
 
-/// How far some work is. Its bar goes when this is dropped.
+/// The progress of some work. Its bar is removed when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Meter(ProgressBar);
 

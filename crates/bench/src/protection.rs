@@ -1,4 +1,4 @@
-//! How targets with `tls://` are spoken to.
+//! TLS for targets with `tls://`.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use herdsman_protection::TlsArguments;
 use herdsman_tls::{Side, TlsContext};
 
-/// Reads the files that the flags name, if they name some.
+/// Reads the files that the flags name, if any.
 pub(crate) fn load(flags: &TlsArguments) -> Result<Option<Arc<TlsContext>>> {
     let Some(settings) = flags.settings()? else { return Ok(None) };
     let context = TlsContext::load(settings, Side::Client).context("TLS")?;

@@ -1,23 +1,23 @@
-//! Work that is not measured: a list of requests, sent as fast as the server takes them.
+//! Work that is not measured: a list of requests, sent as fast as the server accepts them.
 
 use anyhow::{Result, bail};
 use herdsman_proto::{ErrorCode, Request};
 
-use crate::closed_loop::{Contents, Drive, Until};
+use crate::closed_loop::{Contents, DriveOptions, Until};
 use crate::dial::{close_lanes, open_lanes};
-use crate::load::{Checked, Load, Outcome, Reply, Ticket};
-use crate::parts::drive_all;
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag};
 use crate::progress::Meter;
 use crate::stop::Stop;
 use crate::tally::LastReply;
 use crate::target::Target;
 use crate::template::append_frame;
+use crate::threads::drive_all;
 
-/// Sixteen lanes of 60 stay below the 1,000 requests that Apache's server takes before it stops reading.
+/// Sixteen lanes of 60 requests stay below the 1,000 requests after which Apache's server stops reading.
 const LANES: usize = 16;
 const DEPTH: usize = 60;
 
-/// Drives a load until it is dry, on lanes of its own. The first wrong answer is a failure.
+/// Drives a load until it is exhausted, on its own lanes. Fails on the first wrong reply.
 pub(crate) fn run_to_end<L: Load + Send>(
     target: &Target,
     load: L,
@@ -26,14 +26,14 @@ pub(crate) fn run_to_end<L: Load + Send>(
 ) -> Result<L> {
     let mut lanes = open_lanes(target, LANES)?;
     let last_reply = LastReply::at(std::time::Instant::now());
-    let how = Drive {
+    let options = DriveOptions {
         depth: DEPTH,
-        until: Until::Dry,
+        until: Until::Exhausted,
         contents: Contents::Checked,
         last_reply: &last_reply,
         stop,
     };
-    let (mut loads, tally) = drive_all(&mut lanes, vec![Metered { load, meter }], how)?;
+    let (mut loads, tally) = drive_all(&mut lanes, vec![Metered { load, meter }], options)?;
     close_lanes(lanes);
     if let Some(words) = tally.first_error() {
         bail!("target {}: {words}", target.name());
@@ -44,19 +44,19 @@ pub(crate) fn run_to_end<L: Load + Send>(
     }
 }
 
-/// Tells the meter of every operation that is done.
+/// Updates the meter after every operation.
 struct Metered<'a, L> {
     load: L,
     meter: &'a Meter,
 }
 
 impl<L: Load> Load for Metered<'_, L> {
-    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         self.load.next_request(lane, xid, out)
     }
 
-    fn check_reply(&mut self, lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
-        let outcome = self.load.check_reply(lane, ticket, reply)?;
+    fn check_reply(&mut self, lane: usize, tag: RequestTag, reply: &Reply<'_>) -> Checked<Outcome> {
+        let outcome = self.load.check_reply(lane, tag, reply)?;
         if outcome == Outcome::Done {
             self.meter.add(1);
         }
@@ -67,8 +67,8 @@ impl<L: Load> Load for Metered<'_, L> {
         self.load.next_woken()
     }
 
-    fn is_dry(&self) -> bool {
-        self.load.is_dry()
+    fn is_exhausted(&self) -> bool {
+        self.load.is_exhausted()
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Script<F> {
     paths: Vec<String>,
     next: usize,
     request: F,
-    /// As good as done: the znode is there already, or gone already.
+    /// An error that counts as success: the znode exists already, or is gone already.
     tolerated: ErrorCode,
 }
 
@@ -88,17 +88,22 @@ impl<F: for<'a> Fn(&'a str) -> Request<'a>> Script<F> {
 }
 
 impl<F: for<'a> Fn(&'a str) -> Request<'a>> Load for Script<F> {
-    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         let index = self.next;
         let path = self.paths.get(index)?;
         self.next += 1;
         append_frame(xid, &(self.request)(path), out);
-        Some(Ticket(index as u64))
+        Some(RequestTag(index as u64))
     }
 
-    fn check_reply(&mut self, _lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
+    fn check_reply(
+        &mut self,
+        _lane: usize,
+        tag: RequestTag,
+        reply: &Reply<'_>,
+    ) -> Checked<Outcome> {
         if reply.error != self.tolerated.code() {
-            reply.must_succeed().map_err(|wrong| wrong.during(&self.paths[ticket.0 as usize]))?;
+            reply.must_succeed().map_err(|wrong| wrong.during(&self.paths[tag.0 as usize]))?;
         }
         Ok(Outcome::Done)
     }

@@ -1,5 +1,5 @@
-//! The echo server of `--echo`: this program once more, as a process of its own, so that it competes for the
-//! cores as a real server does.
+//! The echo server of `--echo`: this program started again as a separate process, so that it competes for the cores
+//! like a real server.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,8 +10,8 @@ use anyhow::{Context as _, Result};
 
 use crate::target::Target;
 
-/// A running echo server. It ends when this is dropped, and also when this process dies: its standard input
-/// ends then.
+/// A running echo server. It ends when this is dropped, and also when this process dies, because its standard input
+/// then ends.
 pub(crate) struct SpawnedEcho {
     child: Child,
     address: SocketAddr,
@@ -26,7 +26,7 @@ impl SpawnedEcho {
             .args(["--children", &children.to_string()])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            // A Ctrl-C at the terminal is for this process: it ends the other one in order.
+            // A Ctrl-C at the terminal must reach only this process, which stops the other one.
             .process_group(0)
             .spawn()
             .context("starting the echo server")?;
@@ -48,13 +48,13 @@ fn read_port(child: &mut Child) -> Result<u16> {
     line.trim()
         .strip_prefix("port ")
         .and_then(|port| port.parse().ok())
-        .with_context(|| format!("the echo server did not start: it says {line:?}"))
+        .with_context(|| format!("the echo server did not start: it printed {line:?}"))
 }
 
 impl Drop for SpawnedEcho {
     fn drop(&mut self) {
         drop(self.child.stdin.take());
-        // It may be gone already; either way it must not stay behind as a zombie.
+        // It may have ended already; in any case it must be waited for, so that it does not remain a zombie.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Ctrl-C and SIGTERM: the first one ends the measurement in order, the second one the process.
+//! Ctrl-C and SIGTERM: the first one ends the measurement cleanly, the second one ends the process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,21 +7,21 @@ use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// What a process says that was interrupted.
+/// The exit code of an interrupted process.
 pub(crate) const EXIT_CODE_INTERRUPTED: u8 = 130;
 
-/// Whether somebody wants it to end.
+/// A flag that requests the end of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// Never asked, except by [`Stop::ask`].
+    /// Creates a flag that only [`Stop::request`] sets.
     #[must_use]
     pub fn never() -> Self {
         Stop::default()
     }
 
-    /// Asked by the first Ctrl-C or SIGTERM.
+    /// Creates a flag that the first Ctrl-C or SIGTERM sets.
     pub(crate) fn on_signals() -> Result<Self> {
         let stop = Stop::default();
         for signal in [SIGINT, SIGTERM] {
@@ -37,14 +37,14 @@ impl Stop {
         Ok(stop)
     }
 
-    /// Asks for the end.
-    pub fn ask(&self) {
+    /// Requests the end.
+    pub fn request(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Somebody asked.
+    /// Whether the end was requested.
     #[must_use]
-    pub fn is_asked(&self) -> bool {
+    pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
 }

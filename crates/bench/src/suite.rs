@@ -1,8 +1,7 @@
-//! A whole run: prepares every target, lets their rounds take turns, and cleans up.
+//! A whole run: prepares every target, interleaves their rounds, and cleans up.
 //!
-//! In: the arguments. Out: a [`Report`], also when it was interrupted. A target that cannot be reached at the
-//! start ends the run before anything was changed; one that fails later gets rounds with errors, and the
-//! others go on.
+//! In: the arguments. Out: a [`Report`], also after an interrupt. If a target cannot be reached at the start, the run
+//! ends before anything was changed; a target that fails later gets rounds with errors, and the others continue.
 
 use anyhow::{Context as _, Result};
 
@@ -12,15 +11,15 @@ use crate::names::Family;
 use crate::progress::Progress;
 use crate::protection;
 use crate::report::{Report, Round, Row, units};
-use crate::round::{Setting, family_of, run_round};
+use crate::round::{RoundContext, family_of, run_round};
 use crate::script::run_to_end;
+use crate::setup::{Keys, Setup};
 use crate::spawned_echo::SpawnedEcho;
-use crate::stage::{Keys, Stage};
 use crate::stop::Stop;
 use crate::target::Target;
 use crate::workload::Workload;
 
-/// Measures what the arguments ask for.
+/// Runs the measurements of these arguments.
 pub fn measure(arguments: &Arguments, progress: Progress, stop: &Stop) -> Result<Report> {
     let echo = match arguments.shape.echo {
         true => Some(SpawnedEcho::start(arguments.znodes.value_bytes, arguments.shape.children)?),
@@ -34,39 +33,39 @@ pub fn measure(arguments: &Arguments, progress: Progress, stop: &Stop) -> Result
     let report = prepared.map(|()| suite.run());
     let cleaned = suite.clean();
     let report = report?;
-    // The numbers are worth showing all the same.
+    // The results are worth showing nevertheless.
     if let Err(error) = cleaned {
-        progress.say(&format!("not everything could be deleted: {error:#}"));
+        progress.print(&format!("some znodes could not be deleted: {error:#}"));
     }
     Ok(report)
 }
 
-/// Fills keys in, and leaves them there.
+/// Creates the keys, and keeps them.
 pub fn fill(arguments: &FillArguments, progress: Progress, stop: &Stop) -> Result<()> {
-    let tls = protection::load(&arguments.where_to.tls)?;
-    for spec in &arguments.where_to.targets {
+    let tls = protection::load(&arguments.target_arguments.tls)?;
+    for spec in &arguments.target_arguments.targets {
         let target = spec.resolve(tls.as_ref())?;
         let keys = Keys::FillIn;
-        Stage { target: &target, znodes: &arguments.znodes, keys, progress }.prepare(stop)?;
+        Setup { target: &target, znodes: &arguments.znodes, keys, progress }.prepare(stop)?;
         anyhow::ensure!(
-            !stop.is_asked(),
-            "interrupted: the keys are not complete; fill them in again"
+            !stop.is_requested(),
+            "interrupted: the keys are not complete; run `herdsman bench fill` again"
         );
     }
     Ok(())
 }
 
 fn resolve(arguments: &Arguments) -> Result<Vec<Target>> {
-    let specs = &arguments.where_to.targets;
+    let specs = &arguments.target_arguments.targets;
     for (index, spec) in specs.iter().enumerate() {
         let is_double = specs[..index].iter().any(|other| other.name() == spec.name());
         anyhow::ensure!(
             !is_double,
-            "two targets are called {}: give each its own name",
+            "two targets have the name {}: give each its own name",
             spec.name()
         );
     }
-    let tls = protection::load(&arguments.where_to.tls)?;
+    let tls = protection::load(&arguments.target_arguments.tls)?;
     specs.iter().map(|spec| spec.resolve(tls.as_ref())).collect()
 }
 
@@ -78,7 +77,7 @@ struct Suite<'a> {
 }
 
 impl Suite<'_> {
-    fn stages(&self) -> impl Iterator<Item = Stage<'_>> {
+    fn setups(&self) -> impl Iterator<Item = Setup<'_>> {
         let uses_keys = self.arguments.workloads.iter().any(|workload| workload.uses_keys());
         let keys = match (self.arguments.shape.filled, uses_keys) {
             (true, _) => Keys::AlreadyThere,
@@ -86,7 +85,7 @@ impl Suite<'_> {
             (false, false) => Keys::Unused,
         };
         let real = self.targets.iter().filter(|target| !target.is_echo());
-        real.map(move |target| Stage {
+        real.map(move |target| Setup {
             target,
             znodes: &self.arguments.znodes,
             keys,
@@ -94,54 +93,55 @@ impl Suite<'_> {
         })
     }
 
-    /// Every target answers and has room for our znodes.
+    /// Checks that every target can be prepared.
     fn check(&self) -> Result<()> {
-        self.stages().try_for_each(|stage| stage.check())
+        self.setups().try_for_each(|setup| setup.check())
     }
 
     fn prepare(&self) -> Result<()> {
-        for stage in self.stages() {
-            stage.prepare(self.stop)?;
+        for setup in self.setups() {
+            setup.prepare(self.stop)?;
             for &workload in &self.arguments.workloads {
-                if self.stop.is_asked() {
+                if self.stop.is_requested() {
                     return Ok(());
                 }
-                self.prepare_workload(&stage, workload).with_context(|| {
-                    format!("target {}: preparing {}", stage.target.name(), workload.name())
+                self.prepare_workload(&setup, workload).with_context(|| {
+                    format!("target {}: preparing {}", setup.target.name(), workload.name())
                 })?;
             }
         }
         Ok(())
     }
 
-    /// Creates what a workload needs beside the keys.
-    fn prepare_workload(&self, stage: &Stage<'_>, workload: Workload) -> Result<()> {
+    /// Creates the znodes that a workload needs besides the keys.
+    fn prepare_workload(&self, setup: &Setup<'_>, workload: Workload) -> Result<()> {
         if workload.uses_keys() || workload == Workload::Session {
             return Ok(());
         }
         let (znodes, shape) = (&self.arguments.znodes, &self.arguments.shape);
         let family = family_of(workload, znodes, shape);
-        stage.create_parents(&family, self.stop)?;
+        setup.create_parents(&family, self.stop)?;
         if workload == Workload::Children {
-            self.create_children(stage, &family)?;
+            self.create_children(setup, &family)?;
         }
         Ok(())
     }
 
-    fn create_children(&self, stage: &Stage<'_>, family: &Family) -> Result<()> {
+    fn create_children(&self, setup: &Setup<'_>, family: &Family) -> Result<()> {
         let meter = self.progress.waiting("creating children");
-        let load = crate::workload::children::Offspring::new(family, self.arguments.shape.children);
-        run_to_end(stage.target, load, &meter, self.stop).map(|_| ())
+        let load =
+            crate::workload::children::CreateChildren::new(family, self.arguments.shape.children);
+        run_to_end(setup.target, load, &meter, self.stop).map(|_| ())
     }
 
-    /// Deletes what was created. A target that was not prepared has nothing of ours but leftovers.
+    /// Deletes what was created. On a target that was not prepared, only leftovers of earlier runs are deleted.
     fn clean(&self) -> Result<()> {
         if self.arguments.shape.keep {
             return Ok(());
         }
         let mut result = Ok(());
-        for stage in self.stages() {
-            result = result.and(stage.clean());
+        for setup in self.setups() {
+            result = result.and(setup.clean());
         }
         result
     }
@@ -149,14 +149,14 @@ impl Suite<'_> {
     fn run(&self) -> Report {
         let mut report = Report { machine: this_machine(), ..Report::default() };
         for &workload in &self.arguments.workloads {
-            if !self.stop.is_asked() {
+            if !self.stop.is_requested() {
                 report.rows.extend(self.run_workload(workload));
             }
         }
         report
     }
 
-    /// All rounds of one workload: the targets take turns.
+    /// Runs all rounds of one workload, interleaving the targets.
     fn run_workload(&self, workload: Workload) -> Vec<Row> {
         let mut rows: Vec<(Row, &Target)> = self
             .targets
@@ -166,7 +166,7 @@ impl Suite<'_> {
             .collect();
         for number in 1..=self.arguments.shape.rounds {
             for (row, target) in &mut rows {
-                if !self.stop.is_asked() {
+                if !self.stop.is_requested() {
                     row.rounds.push(self.run_round(workload, target, number));
                 }
             }
@@ -191,7 +191,7 @@ impl Suite<'_> {
         let rounds = self.arguments.shape.rounds;
         let what = format!("{} {} round {number}/{rounds}", workload.name(), target.name());
         let meter = self.progress.waiting(&what);
-        let setting = Setting {
+        let context = RoundContext {
             target,
             shape: &self.arguments.shape,
             znodes: &self.arguments.znodes,
@@ -199,18 +199,18 @@ impl Suite<'_> {
             progress: self.progress,
             seed: number as u64,
         };
-        let round = run_round(workload, &setting).unwrap_or_else(|error| Round {
+        let round = run_round(workload, &context).unwrap_or_else(|error| Round {
             errors: 1,
             first_error: Some(format!("{error:#}")),
             ..Round::default()
         });
         drop(meter);
-        self.progress.say(&format!("{what}: {}", round_line(&round)));
+        self.progress.print(&format!("{what}: {}", round_line(&round)));
         round
     }
 }
 
-/// A round in a line.
+/// Describes a round in one line.
 fn round_line(round: &Round) -> String {
     let latency = &round.latency;
     let mut line = format!(

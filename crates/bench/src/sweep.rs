@@ -1,14 +1,14 @@
-//! Deletes what a run has created: lists parents and deletes leaves as fast as the server takes it.
+//! Deletes what a run has created: lists parents and deletes leaves as fast as the server accepts requests.
 //!
-//! Leaves are known by their level, so that millions of them are deleted without being listed first. What
-//! stands above them is deleted afterwards, from the bottom up.
+//! Leaves are recognized by their level, so that millions of them are deleted without listing their children. The
+//! znodes above them are deleted afterwards, from the bottom up.
 
 use std::collections::VecDeque;
 
 use anyhow::Result;
 use herdsman_proto::{ErrorCode, JuteReader, ReadRequest, Request};
 
-use crate::load::{Checked, Load, Outcome, Reply, Ticket};
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag};
 use crate::names::LEAF_LEVEL;
 use crate::progress::Progress;
 use crate::script::{Script, run_to_end};
@@ -17,16 +17,16 @@ use crate::target::Target;
 use crate::template::append_frame;
 use crate::workload::delete::delete_request;
 
-/// How much goes.
+/// What to delete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// Leaves; their parents stay for the next round.
+    /// The leaves; their parents are kept for the next round.
     Leaves,
-    /// Everything, the top as well.
+    /// Everything, including the top.
     All,
 }
 
-/// Deletes below `tops`, which are so many levels below the root.
+/// Deletes below `tops`, which are `level` levels below the root.
 pub(crate) fn sweep(
     target: &Target,
     tops: Vec<String>,
@@ -39,7 +39,7 @@ pub(crate) fn sweep(
         progress.announce(&what);
     }
     let meter = progress.counting(&what, 0);
-    // Cleaning up is what follows a Ctrl-C; a second one ends the process.
+    // Cleaning up is not stopped by the first Ctrl-C; a second one ends the process.
     let stop = Stop::never();
     let done = run_to_end(target, Sweep::new(tops, level), &meter, &stop)?;
     if extent == Extent::Leaves {
@@ -61,13 +61,13 @@ enum Job {
 }
 
 struct Sweep {
-    /// Taken from the end: the leaves of one parent go before the next parent is listed, so that the list
+    /// Taken from the end: the leaves of one parent are deleted before the next parent is listed, so that the list
     /// stays short.
     jobs: Vec<Job>,
-    /// What each lane has asked, in order.
+    /// The requests of each lane, in order.
     sent: Vec<VecDeque<Job>>,
     idle: Vec<usize>,
-    /// What is not a leaf, by level.
+    /// The znodes above the leaves, by level.
     inner: [Vec<String>; LEAF_LEVEL],
 }
 
@@ -97,7 +97,7 @@ impl Sweep {
 }
 
 impl Load for Sweep {
-    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         let Some(job) = self.jobs.pop() else {
             self.idle.push(lane);
             return None;
@@ -114,10 +114,15 @@ impl Load for Sweep {
             self.sent.resize_with(lane + 1, VecDeque::new);
         }
         self.sent[lane].push_back(job);
-        Some(Ticket(0))
+        Some(RequestTag(0))
     }
 
-    fn check_reply(&mut self, lane: usize, _ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
+    fn check_reply(
+        &mut self,
+        lane: usize,
+        _ticket: RequestTag,
+        reply: &Reply<'_>,
+    ) -> Checked<Outcome> {
         match self.sent[lane].pop_front() {
             Some(Job::List { path, level }) => {
                 self.take_list(path, level, reply)?;

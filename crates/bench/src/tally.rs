@@ -1,7 +1,7 @@
-//! What one thread counts while it drives its lanes, and how that becomes a [`Round`].
+//! The counts of one thread while it drives its lanes, and their conversion to a [`Round`].
 //!
-//! Only what is answered inside the [`Window`] counts as an operation. A wrong answer counts whenever it
-//! comes: a warm-up is no excuse for lies.
+//! Only replies inside the [`Window`] count as operations. A wrong reply always counts as an error, even during the
+//! warm-up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::report::{Latency, Round};
 /// Latencies above this are recorded as this.
 const LATENCY_MAX_NS: u64 = 120_000_000_000;
 
-/// From when to when is measured.
+/// The time in which operations are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub(crate) opens: Instant,
@@ -21,7 +21,7 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// Opens after the warm-up, and closes so much later.
+    /// Creates a window that opens after the warm-up and closes after this duration.
     pub(crate) fn after(warmup: Duration, duration: Duration) -> Self {
         let opens = Instant::now() + warmup;
         Window { opens, closes: opens + duration }
@@ -32,7 +32,7 @@ impl Window {
     }
 }
 
-/// When the last reply came, on any thread: a gap is a time in which none came on all of them.
+/// When the last reply arrived on any thread: a gap is a time without a reply on all threads.
 #[derive(Debug)]
 pub(crate) struct LastReply {
     origin: Instant,
@@ -45,7 +45,7 @@ impl LastReply {
         LastReply { origin, since_origin_ns: AtomicU64::new(0) }
     }
 
-    /// Replies came now. How long had none come?
+    /// Records replies, and returns the time since the last one.
     fn gap_until(&self, now: Instant) -> Duration {
         let now_ns = nanoseconds(now.saturating_duration_since(self.origin));
         let last_ns = self.since_origin_ns.fetch_max(now_ns, Ordering::Relaxed);
@@ -57,7 +57,7 @@ impl LastReply {
 #[derive(Clone, Debug)]
 pub(crate) struct Tally {
     latencies: Histogram<u64>,
-    /// Replies of one batch often took equally long: they are recorded together.
+    /// Consecutive equal latencies, which are common in a batch, are recorded together.
     run_ns: u64,
     run_length: u64,
     errors: u64,
@@ -80,7 +80,7 @@ impl Tally {
         }
     }
 
-    /// An operation is done.
+    /// Counts an operation.
     pub(crate) fn record(&mut self, latency: Duration) {
         let latency_ns = nanoseconds(latency);
         if latency_ns != self.run_ns {
@@ -97,32 +97,32 @@ impl Tally {
         }
     }
 
-    /// Replies came inside the window, or it closes.
+    /// Records replies inside the window, or the end of the window.
     pub(crate) fn note_reply(&mut self, last: &LastReply, now: Instant) {
         self.longest_gap = self.longest_gap.max(last.gap_until(now));
     }
 
-    /// Operations failed, or were answered wrongly.
-    pub(crate) fn fail(&mut self, operations: u64, words: impl FnOnce() -> String) {
+    /// Counts operations that failed or got a wrong reply.
+    pub(crate) fn fail(&mut self, operations: u64, message: impl FnOnce() -> String) {
         self.errors += operations;
         if operations > 0 && self.first_error.is_none() {
-            self.first_error = Some(words());
+            self.first_error = Some(message());
         }
     }
 
-    /// The window closed after this time.
+    /// Sets the duration of the measurement.
     pub(crate) fn close(&mut self, measured: Duration) {
         self.end_run();
         self.measured = measured;
     }
 
-    /// Forgets what was measured: it was only a preparation. Its errors count.
+    /// Drops the measurement of a preparation, but keeps its errors.
     pub(crate) fn keep_errors_only(&mut self) {
         let (errors, first_error) = (self.errors, self.first_error.take());
         *self = Tally { errors, first_error, ..Tally::new() };
     }
 
-    /// Takes in what another thread counted in the same window.
+    /// Adds the counts of another thread in the same window.
     pub(crate) fn merge(&mut self, other: Tally) {
         self.latencies.add(&other.latencies).expect("all tallies have the same bounds");
         self.errors += other.errors;
@@ -135,7 +135,7 @@ impl Tally {
         self.first_error.as_deref()
     }
 
-    /// As the report has it.
+    /// Converts the counts to a round of the report.
     pub(crate) fn into_round(mut self) -> Round {
         self.end_run();
         let quantile = |q| microseconds(self.latencies.value_at_quantile(q));

@@ -1,4 +1,4 @@
-//! What is measured: a name and the servers behind it.
+//! Targets: a name and the servers to measure.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -11,9 +11,9 @@ use herdsman_tls::{Peer, TlsContext};
 use crate::report::ECHO;
 use crate::wire::Wire;
 
-/// The port of a server that is named without one.
+/// The port of a server that is written without one.
 const DEFAULT_PORT: u16 = 2181;
-/// What stands before the servers of a target that is spoken to through TLS.
+/// The prefix of the servers of a target with TLS.
 const TLS: &str = "tls://";
 
 /// A target as it is written: `NAME=[tls://]HOST:PORT[,HOST:PORT...]`.
@@ -30,7 +30,7 @@ impl FromStr for TargetSpec {
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, servers) = text.split_once('=').unwrap_or((text, text));
         if name.is_empty() {
-            return Err("the name before `=` is missing, as in herdsman=127.0.0.1:2181".to_owned());
+            return Err("the name before `=` is missing; expected NAME=HOST:PORT".to_owned());
         }
         if name == ECHO {
             return Err(format!(
@@ -51,9 +51,9 @@ fn server(text: &str) -> Result<String, String> {
         return Err("a server is missing; expected NAME=HOST:PORT[,HOST:PORT...]".to_owned());
     }
     if text.contains('/') {
-        return Err(format!("`{text}`: a chroot is not understood here; use --root"));
+        return Err(format!("`{text}`: a chroot is not supported here; use --root"));
     }
-    // A colon that is not inside the brackets of an IPv6 address stands before a port.
+    // A colon that is not inside the brackets of an IPv6 address precedes a port.
     let Some((_, port)) = text.rsplit_once(':').filter(|(_, port)| !port.ends_with(']')) else {
         return Ok(format!("{text}:{DEFAULT_PORT}"));
     };
@@ -64,23 +64,27 @@ fn server(text: &str) -> Result<String, String> {
 }
 
 impl TargetSpec {
-    /// What rows are called after.
+    /// Returns the name of the target in reports.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Looks the hosts up.
+    /// Resolves the hosts.
     pub(crate) fn resolve(&self, tls: Option<&Arc<TlsContext>>) -> Result<Target> {
         let mut addresses = Vec::new();
         if self.is_secured && tls.is_none() {
-            bail!("target {}: {TLS} needs --tls-trust-store, to know whom to trust", self.name);
+            bail!(
+                "target {}: {TLS} needs --tls-trust-store: the file with the trusted certificates",
+                self.name
+            );
         }
         for server in &self.servers {
             let found = server
                 .to_socket_addrs()
                 .with_context(|| format!("target {}: cannot look up {server}", self.name))?;
-            // One address for a host: `localhost` has two, and servers listen on the first more often.
+            // One address for a host, preferably IPv4: `localhost` has two, and servers are more likely to listen on
+            // that one.
             let Some(address) = prefer_v4(found) else {
                 bail!("target {}: {server} has no address", self.name);
             };
@@ -114,7 +118,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// The echo server of this run.
+    /// Creates the target for the echo server of this run.
     pub(crate) fn echo(address: SocketAddr) -> Self {
         let hosts = vec![address.ip().to_string()];
         Target { name: ECHO.to_owned(), addresses: vec![address], hosts, tls: None }
@@ -128,7 +132,7 @@ impl Target {
         &self.addresses
     }
 
-    /// What is said on a socket to one of the addresses.
+    /// Wraps a socket to one of the addresses, with TLS if the target uses it.
     pub(crate) fn wire<S>(&self, address: SocketAddr, socket: S) -> io::Result<Wire<S>> {
         let Some(context) = &self.tls else { return Ok(Wire::Plain(socket)) };
         let mut known = self.addresses.iter().zip(&self.hosts);
@@ -139,7 +143,7 @@ impl Target {
         Wire::secured(socket, context, &peer)
     }
 
-    /// It answers, but there is nothing behind it: no znodes to prepare, and contents mean nothing.
+    /// Whether this is the echo server, which has no znodes to prepare and whose replies are not checked.
     pub(crate) fn is_echo(&self) -> bool {
         self.name == ECHO
     }
@@ -182,7 +186,7 @@ mod tests {
                     assert_eq!(spec.name(), name, "{text}");
                     assert_eq!(spec.servers, servers, "{text}");
                 }
-                (Err(words), Err(part)) => assert!(words.contains(part), "{text}: {words}"),
+                (Err(words), Err(share)) => assert!(words.contains(share), "{text}: {words}"),
                 (found, expected) => panic!("{text}: {found:?} and not {expected:?}"),
             }
         }

@@ -1,4 +1,4 @@
-//! Requests that are encoded once: afterwards only the xid, the leaf's number and the value are put in.
+//! Requests that are encoded once: afterwards only the xid, the leaf's number and the value are replaced.
 
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{Request, Xid, reply};
@@ -6,24 +6,24 @@ use herdsman_proto::{Request, Xid, reply};
 use crate::names::{Family, TAIL_BYTES};
 use crate::values::write_value;
 
-/// Where the xid stands in a frame: behind the length.
+/// The position of the xid in a frame: after the length.
 const XID_AT: usize = 4;
 
-/// The value that a template is made with; it must not occur elsewhere in the frame.
+/// The byte of the value in a template; it must not occur elsewhere in the frame.
 const PLACEHOLDER: u8 = 0xA5;
 
-/// One request of a family, ready but for its numbers.
+/// An encoded request of a family, without its numbers.
 pub(crate) struct Template {
     family: Family,
     frame: Vec<u8>,
-    /// Where the paths' ends are.
+    /// The positions of the ends of paths.
     tails_at: Vec<usize>,
     value_at: Option<usize>,
     value_bytes: usize,
 }
 
 impl Template {
-    /// `make` gets the path of a leaf and a value, and makes the request of them.
+    /// Creates a template; `make` gets the path of a leaf and a value, and returns the request.
     pub(crate) fn new(
         family: &Family,
         value_bytes: usize,
@@ -37,7 +37,7 @@ impl Template {
         Template { family: family.clone(), frame, tails_at, value_at, value_bytes }
     }
 
-    /// Appends the request for a leaf; `count` goes into the value, where there is one.
+    /// Appends the request for a leaf; `count` becomes part of the value, if there is one.
     pub(crate) fn append(&self, xid: i32, number: u32, count: u64, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&self.frame);
@@ -53,20 +53,20 @@ impl Template {
         }
     }
 
-    /// Whose leaves they are.
+    /// Returns the family of the leaves.
     pub(crate) fn family(&self) -> &Family {
         &self.family
     }
 }
 
-/// A request as bytes.
+/// Encodes a request.
 pub(crate) fn frame_of(xid: i32, request: &Request<'_>) -> Vec<u8> {
     let mut frame = Vec::new();
     append_frame(xid, request, &mut frame);
     frame
 }
 
-/// Appends a request as bytes.
+/// Appends an encoded request.
 pub(crate) fn append_frame(xid: i32, request: &Request<'_>, out: &mut Vec<u8>) {
     reply::frame(out, |out| {
         RequestHeader { xid: Xid(xid), op: request.op().code() }.encode(out);
@@ -78,7 +78,7 @@ fn positions<'a>(frame: &'a [u8], wanted: &'a [u8]) -> impl Iterator<Item = usiz
     frame
         .windows(wanted.len())
         .enumerate()
-        .filter(move |(_, part)| *part == wanted)
+        .filter(move |(_, share)| *share == wanted)
         .map(|(at, _)| at)
 }
 

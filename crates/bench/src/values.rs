@@ -1,25 +1,25 @@
-//! Values that prove themselves: the key's number, the writer's own count, and a pattern made of both.
+//! Values that can be checked: the key's number, the writer's count, and a pattern derived from both.
 //!
-//! A reader needs nothing else to see that a value belongs to another znode, is torn out of two, or was
-//! never written by anybody. Values too short for all of that hold as much of it as fits.
+//! A reader can detect from the value alone that it belongs to another znode, is a mixture of two values, or was
+//! never written. Short values contain as much of that as fits.
 
-use crate::load::{Checked, Wrong};
+use crate::load::{Checked, WrongReply};
 
 const NUMBER_BYTES: usize = 8;
 const HEAD_BYTES: usize = 2 * NUMBER_BYTES;
 
-/// Fills `out` with the value that the `count`th write, of the znode with this key, carries.
+/// Fills `out` with the value of the `count`th write to the znode with this key.
 pub(crate) fn write_value(key: u32, count: u64, out: &mut [u8]) {
     for (chunk, word) in out.chunks_mut(NUMBER_BYTES).zip(words(key, count)) {
         chunk.copy_from_slice(&word.to_be_bytes()[..chunk.len()]);
     }
 }
 
-/// Judges a value that was read from the znode with this key.
+/// Checks a value that was read from the znode with this key.
 pub(crate) fn check_value(key: u32, value_bytes: usize, value: &[u8]) -> Checked<()> {
     if value.len() != value_bytes {
         let found = value.len();
-        return Err(Wrong::new(format!("the value has {found} bytes and not {value_bytes}")));
+        return Err(WrongReply::new(format!("the value has {found} bytes and not {value_bytes}")));
     }
     if value.len() < HEAD_BYTES {
         let number = u64::from(key).to_be_bytes();
@@ -39,10 +39,10 @@ pub(crate) fn check_value(key: u32, value_bytes: usize, value: &[u8]) -> Checked
 }
 
 fn check(holds: bool, otherwise: &str) -> Checked<()> {
-    if holds { Ok(()) } else { Err(Wrong::new(otherwise)) }
+    if holds { Ok(()) } else { Err(WrongReply::new(otherwise)) }
 }
 
-/// The value as numbers: key, count, then a walk that begins at a mixture of both.
+/// Returns the value as numbers: key, count, then a sequence that begins with a mixture of both.
 fn words(key: u32, count: u64) -> impl Iterator<Item = u64> {
     const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let start = (u64::from(key) << 32 ^ count).wrapping_mul(STEP);

@@ -1,8 +1,8 @@
-//! The bytes of a connection, plain or through TLS, on a socket that waits or one that does not.
+//! The byte stream of a connection, plain or with TLS, on a blocking or non-blocking socket.
 //!
-//! In: a socket, which may still be connecting. Out: `Read` and `Write`, with the manners of the socket:
-//! `WouldBlock` where that would say it. The TLS handshake has no step of its own: it happens inside the
-//! first writes and reads, so that many connections can go through it side by side.
+//! In: a socket, which may still be connecting. Out: `Read` and `Write` that behave like those of the socket and
+//! return `WouldBlock` when it does. The TLS handshake is not a separate step: it happens within the first writes
+//! and reads, so that many connections can do it in parallel.
 
 use std::io::{self, ErrorKind, Read, Write};
 
@@ -22,7 +22,7 @@ pub(crate) struct TlsWire<S> {
 }
 
 impl<S> Wire<S> {
-    /// A connection through TLS to this peer.
+    /// Creates a TLS connection to this peer.
     pub(crate) fn secured(socket: S, context: &TlsContext, peer: &Peer) -> io::Result<Self> {
         let config = context.client_config(peer).map_err(io::Error::other)?;
         let session =
@@ -44,7 +44,7 @@ impl<S> Wire<S> {
         }
     }
 
-    /// The same connection on another form of its socket.
+    /// Converts the socket of the connection.
     pub(crate) fn with_socket<T>(
         self,
         change: impl FnOnce(S) -> io::Result<T>,
@@ -58,8 +58,8 @@ impl<S> Wire<S> {
         })
     }
 
-    /// A read that leaves room has taken all there was. Through TLS a read gives what one record holds,
-    /// and there may be more.
+    /// Whether a read that does not fill the buffer has read everything available. With TLS a read returns the
+    /// content of one record, and there may be more.
     pub(crate) fn is_emptied_by_short_read(&self) -> bool {
         matches!(self, Wire::Plain(_))
     }
@@ -97,20 +97,20 @@ impl<S: Read + Write> TlsWire<S> {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {}
                 other => return other,
             }
-            // What the other side waits for, before we wait for the other side.
+            // Send what the server may be waiting for before waiting for the server.
             tolerate_full(self.send_sealed())?;
             if self.session.read_tls(&mut self.socket)? == 0 {
                 return Ok(0);
             }
             if let Err(error) = self.session.process_new_packets() {
-                // The alert tells the other side what was wrong.
+                // Sends the alert, which tells the server what was wrong.
                 let _ = self.send_sealed();
                 return Err(io::Error::new(ErrorKind::InvalidData, describe_failure(&error)));
             }
         }
     }
 
-    /// Takes bytes only when earlier ones are with the socket. During the handshake they are kept.
+    /// Accepts bytes only when the socket has taken all earlier ones. During the handshake they are buffered.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.send_sealed()?;
         let taken = self.session.writer().write(bytes)?;
@@ -118,7 +118,7 @@ impl<S: Read + Write> TlsWire<S> {
         Ok(taken)
     }
 
-    /// Gives the socket what is encrypted.
+    /// Writes encrypted bytes to the socket.
     fn send_sealed(&mut self) -> io::Result<()> {
         while self.session.wants_write() {
             self.session.write_tls(&mut self.socket)?;
@@ -127,7 +127,7 @@ impl<S: Read + Write> TlsWire<S> {
     }
 }
 
-/// A socket that takes no more now will be asked again.
+/// Ignores that the socket's buffer is full; the write is repeated later.
 fn tolerate_full(sent: io::Result<()>) -> io::Result<()> {
     match sent {
         Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(()),

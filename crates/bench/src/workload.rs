@@ -1,5 +1,5 @@
-//! The workloads, by name. Those that ask request after request are [`Load`](crate::load::Load)s, one file
-//! each; `session`, `watch` and `lock` have another shape and say so in their files.
+//! The workloads, by name. Those that send independent requests are [`Load`](crate::load::Load)s, one file
+//! each; `session`, `watch` and `lock` work differently, as described in their files.
 
 pub(crate) mod children;
 pub(crate) mod create;
@@ -16,7 +16,7 @@ pub(crate) mod watch;
 
 use clap::ValueEnum;
 
-/// What is measured.
+/// A workload to measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Workload {
     /// Read values (getData).
@@ -25,9 +25,9 @@ pub enum Workload {
     Set,
     /// Create znodes.
     Create,
-    /// Delete znodes, which are created before.
+    /// Delete znodes, which are created first.
     Delete,
-    /// Ask whether znodes exist.
+    /// Check whether znodes exist.
     Exists,
     /// List children, with stat (getChildren2).
     Children,
@@ -39,14 +39,14 @@ pub enum Workload {
     Ephemeral,
     /// Open and close sessions: one operation is both.
     Session,
-    /// Watch fan-out: one operation is a change and the last watcher's event.
+    /// Watch fan-out: an operation lasts from a change to the event of the last watcher.
     Watch,
-    /// Lock hand-over: one operation is a release and the next holder knowing it.
+    /// Lock hand-over: an operation lasts from a release to the notification of the next holder.
     Lock,
 }
 
 impl Workload {
-    /// As on the command line.
+    /// Returns the name as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -65,18 +65,18 @@ impl Workload {
         }
     }
 
-    /// It works on the keys that are filled in beforehand.
+    /// Whether it uses the keys that are created beforehand.
     pub(crate) fn uses_keys(self) -> bool {
         use Workload::{Exists, Get, Mixed, Multi, Set};
         matches!(self, Get | Set | Exists | Multi | Mixed)
     }
 
-    /// An echo server can stand in: nothing but a reply is expected.
+    /// Whether it works with the echo server: it needs only replies.
     pub(crate) fn suits_echo(self) -> bool {
         !matches!(self, Workload::Watch | Workload::Lock)
     }
 
-    /// Every connection keeps `depth` requests in flight.
+    /// Whether every connection keeps `depth` requests in flight.
     pub(crate) fn is_pipelined(self) -> bool {
         !matches!(self, Workload::Session | Workload::Watch | Workload::Lock)
     }

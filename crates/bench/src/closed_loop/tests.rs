@@ -1,5 +1,4 @@
-//! The loop against the echo server, whose values are lies: what is found when contents count, and when
-//! only framing does.
+//! The loop against the echo server, whose values are wrong: with and without checks of the contents.
 
 use std::thread;
 
@@ -14,7 +13,7 @@ use crate::workload::get::Get;
 
 fn round_on_echo(contents: Contents, stop: &Stop) -> Round {
     let server = EchoServer::bind(&EchoArgs { threads: 1, ..EchoArgs::default() }).unwrap();
-    let (target, ends_server) = (Target::echo(server.address()), server.stop_handle());
+    let (target, stop_handle) = (Target::echo(server.address()), server.stop_handle());
     let serving = thread::spawn(|| server.run());
     let mut lanes = open_lanes(&target, 3).unwrap();
     let keys = KeyPicker::new(100, Distribution::Uniform, 1);
@@ -22,18 +21,18 @@ fn round_on_echo(contents: Contents, stop: &Stop) -> Round {
     let window = Window::after(Duration::from_millis(10), Duration::from_millis(100));
     let last_reply = LastReply::at(window.opens);
     let until = Until::Closed(window);
-    let how = Drive { depth: 5, until, contents, last_reply: &last_reply, stop };
-    let tally = drive(&mut lanes, &mut load, how).unwrap();
+    let options = DriveOptions { depth: 5, until, contents, last_reply: &last_reply, stop };
+    let tally = drive(&mut lanes, &mut load, options).unwrap();
     assert_eq!(lanes.len(), 3, "no lane broke");
     assert!(lanes.iter().all(|lane| lane.in_flight.is_empty()));
     close_lanes(lanes);
-    ends_server.stop();
+    stop_handle.stop();
     serving.join().unwrap().unwrap();
     tally.into_round()
 }
 
 #[test]
-fn an_echo_is_counted_by_its_framing() {
+fn replies_of_the_echo_server_count_without_checks() {
     let round = round_on_echo(Contents::Ignored, &Stop::never());
     assert!(round.ops > 0, "{round:?}");
     assert_eq!((round.errors, round.first_error), (0, None));
@@ -41,7 +40,7 @@ fn an_echo_is_counted_by_its_framing() {
 }
 
 #[test]
-fn a_server_that_answers_with_made_up_values_is_found_out() {
+fn wrong_values_are_detected() {
     let round = round_on_echo(Contents::Checked, &Stop::never());
     assert_eq!(round.ops, 0);
     assert!(round.errors > 0);
@@ -50,9 +49,9 @@ fn a_server_that_answers_with_made_up_values_is_found_out() {
 }
 
 #[test]
-fn who_stops_at_once_has_measured_nothing() {
+fn a_run_that_is_stopped_at_once_has_measured_nothing() {
     let stop = Stop::never();
-    stop.ask();
+    stop.request();
     let round = round_on_echo(Contents::Ignored, &stop);
     assert_eq!((round.ops, round.errors, round.seconds), (0, 0, 0.0));
 }

@@ -1,7 +1,7 @@
-//! Accepts connections and gives them to the workers in turn.
+//! Accepts connections and assigns them to the workers in turn.
 //!
-//! A worker is not woken for that: the connection is registered with the worker's own poll from here, and the
-//! first request wakes it.
+//! This does not wake the worker: the acceptor registers the connection with the worker's poll, and the first request
+//! wakes the worker.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -11,16 +11,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use mio::net::TcpListener;
 use mio::{Events, Interest, Poll, Token, Waker};
 
-use super::worker::Seat;
+use super::worker::WorkerHandle;
 
 const LISTENER: Token = Token(0);
 const STOP: Token = Token(1);
 
-/// The listening socket and those who serve what it accepts.
+/// The listening socket, and the workers.
 pub(super) struct Acceptor {
     poll: Poll,
     listener: TcpListener,
-    seats: Vec<Seat>,
+    handles: Vec<WorkerHandle>,
     next: usize,
     stopped: Arc<AtomicBool>,
 }
@@ -28,13 +28,13 @@ pub(super) struct Acceptor {
 impl Acceptor {
     pub(super) fn bind(
         address: SocketAddr,
-        seats: Vec<Seat>,
+        handles: Vec<WorkerHandle>,
         stopped: Arc<AtomicBool>,
     ) -> io::Result<Self> {
         let poll = Poll::new()?;
         let mut listener = TcpListener::bind(address)?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        Ok(Acceptor { poll, listener, seats, next: 0, stopped })
+        Ok(Acceptor { poll, listener, handles, next: 0, stopped })
     }
 
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
@@ -62,13 +62,13 @@ impl Acceptor {
         loop {
             match self.listener.accept() {
                 Ok((stream, _)) => {
-                    // Replies leave in one write: nothing is gained by waiting for more.
+                    // Replies are sent in one write: Nagle's algorithm would only add latency.
                     stream.set_nodelay(true)?;
-                    self.seats[self.next].take(stream)?;
-                    self.next = (self.next + 1) % self.seats.len();
+                    self.handles[self.next].take(stream)?;
+                    self.next = (self.next + 1) % self.handles.len();
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(()),
-                // The client went away while it waited.
+                // The client has closed the connection in the backlog.
                 Err(error)
                     if matches!(
                         error.kind(),

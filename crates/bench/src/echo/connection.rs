@@ -1,43 +1,43 @@
-//! One connection: all that it has sent is read at once, answered, and the answers written at once.
+//! One connection: all available requests are read with one call, and the replies are written with one call.
 //!
-//! The bytes live in buffers that all connections of a thread share, so that they stay in the processor's
-//! cache; a connection keeps only what is left over: a frame that has not arrived whole, or replies that the
-//! client does not take. Until it takes them, nothing more is read from it.
+//! The buffers are shared by all connections of a thread, so that they stay in the processor's cache. A connection
+//! keeps only what is left over: an incomplete frame, or replies that the client has not read. Until it reads them,
+//! no more requests are read from it.
 
 use std::io::{self, ErrorKind, Read, Write};
 
 use mio::net::TcpStream;
 
-use super::replies::{Replies, Wanted};
+use super::replies::{AfterReply, Replies};
 
-/// A longer frame ends its connection. Servers take 1 MiB unless told otherwise.
+/// A longer frame ends its connection. The default limit of servers is 1 MiB.
 const FRAME_BYTES_MAX: usize = 4 << 20;
-/// As much is read at a time.
+/// The size of a read.
 const READ_BYTES: usize = 128 << 10;
-/// Replies are written when there are so many bytes of them, even if there are requests left to answer.
+/// Replies are written when they reach this size, even if there are more requests.
 const WRITE_BYTES: usize = 256 << 10;
 
-/// What the connections of a thread share.
-pub(super) struct Scratch {
+/// The buffers shared by the connections of a thread.
+pub(super) struct SharedBuffers {
     input: Box<[u8]>,
     output: Vec<u8>,
 }
 
-impl Scratch {
+impl SharedBuffers {
     pub(super) fn new() -> Self {
-        Scratch {
+        SharedBuffers {
             input: vec![0; 4 + FRAME_BYTES_MAX + READ_BYTES].into_boxed_slice(),
             output: Vec::with_capacity(2 * WRITE_BYTES),
         }
     }
 }
 
-/// What becomes of a connection.
+/// Whether a connection is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// The poll will tell when there is more to do.
+    /// The connection waits for the next event of the poll.
     Open,
-    /// It is to be dropped.
+    /// The connection is to be dropped.
     Closed,
 }
 
@@ -45,16 +45,16 @@ pub(super) struct Connection {
     stream: TcpStream,
     /// The handshake is over.
     greeted: bool,
-    /// Read and not answered yet; shorter than [`Scratch::input`].
+    /// Bytes read and not processed yet; fewer than [`SharedBuffers::input`].
     unanswered: Vec<u8>,
-    /// Replies that the client has not taken: at most [`WRITE_BYTES`] and one reply more.
+    /// Replies that the client has not read: at most [`WRITE_BYTES`] and one more reply.
     unsent: Vec<u8>,
 }
 
-/// How much of the input was answered.
+/// How much of the input was processed.
 struct Answered {
     bytes: usize,
-    /// The client said goodbye.
+    /// The client has closed its session.
     closing: bool,
 }
 
@@ -63,20 +63,24 @@ impl Connection {
         Connection { stream, greeted: false, unanswered: Vec::new(), unsent: Vec::new() }
     }
 
-    /// Does all there is to do until the kernel has nothing more, or takes nothing more.
-    pub(super) fn serve(&mut self, replies: &Replies, scratch: &mut Scratch) -> io::Result<State> {
+    /// Reads and writes until the socket has no more input, or accepts no more output.
+    pub(super) fn serve(
+        &mut self,
+        replies: &Replies,
+        buffers: &mut SharedBuffers,
+    ) -> io::Result<State> {
         loop {
             if !self.send_rest()? {
                 return Ok(State::Open);
             }
             let kept = self.unanswered.len();
-            scratch.input[..kept].copy_from_slice(&self.unanswered);
+            buffers.input[..kept].copy_from_slice(&self.unanswered);
             self.unanswered.clear();
-            let room = (scratch.input.len() - kept).min(READ_BYTES);
-            let Some(read) = self.receive(&mut scratch.input[kept..kept + room])? else {
+            let room = (buffers.input.len() - kept).min(READ_BYTES);
+            let Some(read) = self.receive(&mut buffers.input[kept..kept + room])? else {
                 return Ok(State::Closed);
             };
-            let Scratch { input, output } = scratch;
+            let SharedBuffers { input, output } = buffers;
             let input = &input[..kept + read];
             let answered = self.answer(replies, input, output)?;
             self.unanswered.extend_from_slice(&input[answered.bytes..]);
@@ -89,7 +93,7 @@ impl Connection {
         }
     }
 
-    /// Reads once. `None`: the client is gone. 0: there is nothing.
+    /// Reads once. Returns `None` if the client has closed the connection, and 0 if there is no input.
     fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         if buffer.is_empty() {
             return Ok(Some(0));
@@ -105,7 +109,7 @@ impl Connection {
         }
     }
 
-    /// Answers the whole frames of the input, until they end or the client takes no more.
+    /// Replies to the complete frames of the input, until they end or the client reads no more.
     fn answer(
         &mut self,
         replies: &Replies,
@@ -118,9 +122,9 @@ impl Connection {
         while !closing && let Some(frame) = whole_frame(&input[bytes..])? {
             bytes += 4 + frame.len();
             if self.greeted {
-                closing = replies.append(frame, output)? == Wanted::Close;
+                closing = replies.append(frame, output)? == AfterReply::Close;
             } else {
-                replies.append_greeting(frame, output)?;
+                replies.append_connect_response(frame, output)?;
                 self.greeted = true;
             }
             if output.len() >= WRITE_BYTES {
@@ -135,7 +139,7 @@ impl Connection {
         Ok(Answered { bytes, closing })
     }
 
-    /// Writes, and keeps what the client does not take now.
+    /// Writes, and keeps what the socket does not accept now.
     fn send(&mut self, output: &[u8]) -> io::Result<()> {
         if output.is_empty() {
             return Ok(());
@@ -145,7 +149,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Writes what was kept; whether nothing is left of it.
+    /// Writes what was kept; returns whether all of it was written.
     fn send_rest(&mut self) -> io::Result<bool> {
         if !self.unsent.is_empty() {
             let sent = send_some(&mut self.stream, &self.unsent)?;
@@ -155,7 +159,7 @@ impl Connection {
     }
 }
 
-/// Writes until all is written or the kernel takes no more.
+/// Writes until everything is written or the socket accepts no more.
 fn send_some(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
     let mut sent = 0;
     while sent < bytes.len() {
@@ -170,7 +174,7 @@ fn send_some(stream: &mut TcpStream, bytes: &[u8]) -> io::Result<usize> {
     Ok(sent)
 }
 
-/// The payload of the frame at the start, if all of it is there.
+/// Returns the payload of the first frame, if it is complete.
 fn whole_frame(input: &[u8]) -> io::Result<Option<&[u8]>> {
     let Some((length, rest)) = input.split_first_chunk::<4>() else { return Ok(None) };
     let length = usize::try_from(i32::from_be_bytes(*length))

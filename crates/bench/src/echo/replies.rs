@@ -1,8 +1,8 @@
-//! The replies, ready to be copied: a template for each op whose reply is always the same, so that answering
-//! costs one copy and the request's number. What depends on the request (a created path, the results of a
-//! multi) is encoded straight into the output.
+//! The replies: a template for each op whose reply is always the same, so that a reply costs one copy and setting
+//! the xid. What depends on the request (a created path, the results of a multi) is encoded directly into the
+//! output.
 //!
-//! Only as much of a request is looked at as its reply needs.
+//! Only the parts of a request that its reply depends on are decoded.
 
 use std::io::{self, ErrorKind};
 
@@ -20,33 +20,33 @@ use super::REPLY_BYTES_MAX;
 /// Every value of an echo server consists of this byte.
 pub const VALUE_BYTE: u8 = b'v';
 
-/// The name of a child in a reply to getChildren: as long as those that the load generator makes.
+/// Returns the name of a child in a reply to getChildren: as long as those that the load generator creates.
 #[must_use]
 pub fn child_name(index: usize) -> String {
     format!("{index:08x}")
 }
 
-/// Each reply claims this txn.
+/// The zxid of each reply.
 const ZXID: Zxid = Zxid(1);
-/// Granted to whoever connects.
+/// The session timeout of each connection.
 const SESSION: SessionId = SessionId(0x0100_0000_0000_0001);
-/// Where a reply's xid is: behind the frame's length.
+/// The position of the xid in a reply: after the length.
 const XID: std::ops::Range<usize> = 4..8;
 /// The flag of a create that appends a number to the path.
 const SEQUENTIAL: i32 = 2;
-/// The number that it gets here.
+/// The appended number.
 const SEQUENCE: &[u8] = b"0000000001";
 
-/// What the client wants after its reply.
+/// What follows after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
-    /// More replies.
+pub(super) enum AfterReply {
+    /// More requests.
     More,
-    /// The connection to end.
+    /// The end of the connection.
     Close,
 }
 
-/// Whole frames with xid 0.
+/// The templates: complete frames with xid 0.
 pub(super) struct Replies {
     stat: Stat,
     nothing: Vec<u8>,
@@ -67,7 +67,7 @@ impl Replies {
         let name_bytes = 4 + child_name(0).len();
         ensure!(
             value_bytes <= REPLY_BYTES_MAX && children <= REPLY_BYTES_MAX / name_bytes,
-            "a reply may have {} MiB at most: choose fewer --value-bytes or --children",
+            "a reply is limited to {} MiB: reduce --value-bytes or --children",
             REPLY_BYTES_MAX >> 20
         );
         let value = vec![VALUE_BYTE; value_bytes];
@@ -111,16 +111,20 @@ impl Replies {
         })
     }
 
-    /// Answers the first frame of a connection: a session for anybody.
-    pub(super) fn append_greeting(&self, frame: &[u8], out: &mut Vec<u8>) -> io::Result<()> {
+    /// Appends the response to the first frame of a connection, which opens a session.
+    pub(super) fn append_connect_response(
+        &self,
+        frame: &[u8],
+        out: &mut Vec<u8>,
+    ) -> io::Result<()> {
         let request = ConnectRequest::decode(frame).map_err(broken)?;
         let read_only = request.read_only.map(|_| false);
         ConnectResponse::established(SESSION, request.timeout_ms, read_only).encode_frame(out);
         Ok(())
     }
 
-    /// Answers any other frame.
-    pub(super) fn append(&self, frame: &[u8], out: &mut Vec<u8>) -> io::Result<Wanted> {
+    /// Appends the reply to any other frame.
+    pub(super) fn append(&self, frame: &[u8], out: &mut Vec<u8>) -> io::Result<AfterReply> {
         let mut body = JuteReader::new(frame);
         let RequestHeader { xid, op } = RequestHeader::decode(&mut body).map_err(broken)?;
         let op = OpCode::from_code(op);
@@ -135,10 +139,10 @@ impl Replies {
             })
             .map_err(broken)?;
         }
-        Ok(if op == Some(OpCode::CloseSession) { Wanted::Close } else { Wanted::More })
+        Ok(if op == Some(OpCode::CloseSession) { AfterReply::Close } else { AfterReply::More })
     }
 
-    /// The reply to an op that is always answered alike.
+    /// Returns the template for an op whose reply is always the same.
     fn template(&self, op: Option<OpCode>) -> Option<&[u8]> {
         Some(match op {
             Some(OpCode::GetData | OpCode::Reconfig) => &self.data,
@@ -176,7 +180,7 @@ impl Replies {
         })
     }
 
-    /// The reply's body where it depends on the request.
+    /// Appends the body of a reply that depends on the request.
     fn append_body(
         &self,
         op: Option<OpCode>,
@@ -192,7 +196,7 @@ impl Replies {
         Ok(())
     }
 
-    /// The results of a multi or multiRead, one for each operation.
+    /// Appends the results of a multi or multiRead, one for each operation.
     fn append_results(
         &self,
         body: &mut JuteReader<'_>,
@@ -211,7 +215,7 @@ impl Replies {
         }
     }
 
-    /// The result of one operation; the body is read to the operation's end.
+    /// Appends the result of one operation; the body is read to the operation's end.
     fn append_result(
         &self,
         op: OpCode,
@@ -239,7 +243,7 @@ impl Replies {
         Ok(())
     }
 
-    /// The path that was asked for, as if it had been created; the body is read to the operation's end.
+    /// Appends the requested path, as if it had been created; the body is read to the operation's end.
     fn append_created(
         &self,
         op: OpCode,
@@ -274,7 +278,7 @@ fn skip_buffer_and_int(body: &mut JuteReader<'_>) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// A whole frame with xid 0.
+/// Encodes a complete frame with xid 0.
 fn template(fill: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = Vec::new();
     reply::frame(&mut out, |out| {

@@ -1,4 +1,4 @@
-//! The server as a client sees it: each op's reply is read back with the protocol's own decoders.
+//! The replies to all ops, decoded with the decoders of the protocol.
 
 use std::io::{BufRead, BufReader, pipe};
 use std::net::TcpStream;
@@ -115,7 +115,7 @@ fn names(reader: &mut JuteReader<'_>) -> Vec<String> {
 }
 
 #[test]
-fn reads_get_values_names_and_stats_of_the_size_that_was_asked_for() {
+fn reads_get_values_names_and_stats_of_the_configured_size() {
     let server = Running::with_values_of(100);
     let mut client = Client::connect(&server);
     let body = client.ask(&get_data());
@@ -145,7 +145,7 @@ fn reads_get_values_names_and_stats_of_the_size_that_was_asked_for() {
 }
 
 #[test]
-fn writes_are_answered_as_if_they_had_been_done() {
+fn writes_get_replies_as_if_they_were_applied() {
     let server = Running::with_values_of(10);
     let mut client = Client::connect(&server);
     for (op, flags, expected) in [
@@ -233,7 +233,7 @@ fn a_client_that_reads_late_gets_every_reply_in_order() {
 }
 
 #[test]
-fn frames_that_come_in_pieces_are_put_together() {
+fn frames_in_several_pieces_are_reassembled() {
     let server = Running::with_values_of(10);
     let mut client = Client::connect(&server);
     client.0.set_nodelay(true).unwrap();
@@ -252,7 +252,7 @@ fn frames_that_come_in_pieces_are_put_together() {
 }
 
 #[test]
-fn goodbye_and_nonsense_end_the_connection_and_nobody_elses() {
+fn close_requests_and_invalid_frames_end_only_their_connection() {
     let server = Running::with_values_of(10);
     let mut other = Client::connect(&server);
     let mut leaving = Client::connect(&server);
@@ -278,7 +278,7 @@ fn many_connections_come_and_go() {
 }
 
 #[test]
-fn it_says_its_port_and_ends_when_its_input_does() {
+fn it_prints_its_port_and_ends_with_its_input() {
     let (input, keep_open) = pipe().unwrap();
     let (output, mut says) = pipe().unwrap();
     let args = EchoArgs { threads: 1, ..EchoArgs::default() };
@@ -294,7 +294,7 @@ fn it_says_its_port_and_ends_when_its_input_does() {
 }
 
 #[test]
-fn sizes_that_make_no_sense_are_refused() {
+fn invalid_sizes_are_refused() {
     for (args, expected) in [
         (EchoArgs { threads: 0, ..EchoArgs::default() }, "--threads must be from 1"),
         (EchoArgs { value_bytes: 1 << 30, ..EchoArgs::default() }, "--value-bytes"),

@@ -1,4 +1,4 @@
-//! One thread of the server: its poll, and the connections that were given to it.
+//! One thread of the server: its poll, and the connections assigned to it.
 
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Registry, Token, Waker};
 
-use super::connection::{Connection, Scratch, State};
+use super::connection::{Connection, SharedBuffers, State};
 use super::replies::Replies;
 
 const STOP: Token = Token(usize::MAX);
-/// Connections that one call to the kernel reports at most.
+/// The maximum number of events of one poll.
 const EVENTS_MAX: usize = 1024;
 
 /// Serves its share of the connections.
@@ -21,27 +21,26 @@ pub(super) struct Worker {
     stopped: Arc<AtomicBool>,
     /// By token.
     connections: Vec<Option<Connection>>,
-    arrivals: Arc<Mutex<Arrivals>>,
+    arrivals: Arc<Mutex<NewConnections>>,
 }
 
-/// Where the acceptor gives connections to a worker.
-pub(super) struct Seat {
+/// The acceptor's handle of a worker.
+pub(super) struct WorkerHandle {
     registry: Registry,
-    arrivals: Arc<Mutex<Arrivals>>,
+    arrivals: Arc<Mutex<NewConnections>>,
 }
 
-/// Connections that their worker has not seen yet, and tokens that are free. As many as the process may have
-/// open files.
+/// Connections that their worker has not seen yet, and free tokens. Limited by the process's limit of open files.
 #[derive(Default)]
-struct Arrivals {
+struct NewConnections {
     streams: Vec<(Token, TcpStream)>,
     free: Vec<Token>,
     tokens: usize,
 }
 
-impl Seat {
-    /// Gives a connection away. It is registered while the lock is held, so that a worker that hears of a token
-    /// it does not know finds the connection here.
+impl WorkerHandle {
+    /// Assigns a connection to the worker. It is registered while the lock is held, so that a worker that gets an
+    /// event with an unknown token finds the connection here.
     pub(super) fn take(&self, mut stream: TcpStream) -> io::Result<()> {
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         let token = arrivals.free.pop().unwrap_or_else(|| {
@@ -66,45 +65,45 @@ impl Worker {
         })
     }
 
-    pub(super) fn seat(&self) -> io::Result<Seat> {
+    pub(super) fn handle(&self) -> io::Result<WorkerHandle> {
         let registry = self.poll.registry().try_clone()?;
-        Ok(Seat { registry, arrivals: Arc::clone(&self.arrivals) })
+        Ok(WorkerHandle { registry, arrivals: Arc::clone(&self.arrivals) })
     }
 
     pub(super) fn waker(&self) -> io::Result<Waker> {
         Waker::new(self.poll.registry(), STOP)
     }
 
-    /// Answers until the server is stopped.
+    /// Serves until the server is stopped.
     pub(super) fn run(&mut self) -> io::Result<()> {
         let mut events = Events::with_capacity(EVENTS_MAX);
-        let mut scratch = Scratch::new();
+        let mut buffers = SharedBuffers::new();
         while !self.stopped.load(Ordering::Acquire) {
             match self.poll.poll(&mut events, None) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other?,
             }
             for event in events.iter().filter(|event| event.token() != STOP) {
-                self.serve(event.token(), &mut scratch);
+                self.serve(event.token(), &mut buffers);
             }
         }
         Ok(())
     }
 
-    fn serve(&mut self, token: Token, scratch: &mut Scratch) {
+    fn serve(&mut self, token: Token, buffers: &mut SharedBuffers) {
         if self.connections.get(token.0).is_none_or(Option::is_none) {
-            self.seat_arrivals();
+            self.register_arrivals();
         }
         let Some(Some(connection)) = self.connections.get_mut(token.0) else { return };
-        // Why a client goes is its own affair: reset, nonsense on the wire and goodbye all end here.
-        if let Ok(State::Open) = connection.serve(&self.replies, scratch) {
+        // A reset, an invalid frame and a closed session all end the connection here.
+        if let Ok(State::Open) = connection.serve(&self.replies, buffers) {
             return;
         }
         self.connections[token.0] = None;
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner).free.push(token);
     }
 
-    fn seat_arrivals(&mut self) {
+    fn register_arrivals(&mut self) {
         let mut arrivals = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
         if self.connections.len() < arrivals.tokens {
             self.connections.resize_with(arrivals.tokens, || None);

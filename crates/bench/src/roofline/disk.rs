@@ -1,11 +1,11 @@
-//! Small appends, each made durable before the next: what a log of txns does, and nothing else.
+//! Small appends, each made durable before the next: the work of a transaction log, and nothing else.
 //!
-//! The file is treated as the server's own log is: room is allocated ahead in the same steps, appends go to the
-//! end, and `fdatasync` follows. So the file system does the same work for both, including the conversion of
-//! allocated room into written data.
+//! The file is treated like the server's own log: space is allocated ahead in the same steps, data is appended,
+//! and `fdatasync` follows. So the file system does the same work for both, including the conversion of
+//! allocated space to written data.
 //!
-//! The file keeps its name while it is used, because some file systems need not make a file durable that has
-//! none; it is removed when the loop ends, also when it was interrupted.
+//! The file keeps its name while it is used, because some file systems need not make an unlinked file durable; it
+//! is removed when the loop ends, also after an interrupt.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -21,34 +21,34 @@ use rustix::io::Errno;
 use crate::report::{BatchedSyncs, DiskLimit, Latency};
 use crate::stop::Stop;
 
-/// Room is allocated in such steps. Apache and we: `preAllocSize`.
+/// The step in which space is allocated, as `preAllocSize` of Apache and Herdsman.
 const STEP_BYTES: u64 = 64 << 20;
-/// A series ends when its file is as long, even if there is time left.
+/// A series ends when its file reaches this size, even if there is time left.
 const FILE_BYTES_MAX: u64 = 512 << 20;
-/// A sync that takes longer is counted as one of ten minutes.
+/// A sync that takes longer is counted as ten minutes.
 const NANOS_MAX: u64 = 600 * 1_000_000_000;
 
 /// What to measure.
 pub(super) struct DiskLoop<'a> {
     pub(super) dir: &'a Path,
-    /// Of one append.
+    /// The size of one append.
     pub(super) bytes: usize,
-    /// Of each series.
+    /// The duration of each series.
     pub(super) duration: Duration,
 }
 
-/// What one series says.
+/// The result of one series.
 struct Series {
     appends_per_second: f64,
     latency: Latency,
 }
 
 impl DiskLoop<'_> {
-    /// One append for each sync, then `batch` appends. `None` when it was stopped before anything was synced.
+    /// Measures one append for each sync, then `batch` appends. `None` if it was stopped before anything was synced.
     pub(super) fn run(&self, batch: usize, stop: &Stop) -> Result<Option<DiskLimit>> {
         ensure!(
             self.dir.is_dir(),
-            "{} is no directory: --data-dir names the one whose disk is measured",
+            "{} is not a directory: --data-dir must name one on the disk to measure",
             self.dir.display()
         );
         let Some(single) = self.series(1, stop)? else { return Ok(None) };
@@ -72,7 +72,7 @@ impl DiskLoop<'_> {
             Histogram::<u64>::new_with_max(NANOS_MAX, 3).context("cannot count nanoseconds")?;
         let started = Instant::now();
         let mut now = started;
-        while now - started < self.duration && !log.is_full(&batch) && !stop.is_asked() {
+        while now - started < self.duration && !log.is_full(&batch) && !stop.is_requested() {
             log.append(&batch)?;
             let then = Instant::now();
             nanos.saturating_record((then - now).as_nanos() as u64);
@@ -97,7 +97,7 @@ fn latency(nanos: &Histogram<u64>) -> Latency {
     }
 }
 
-/// A file that is removed with this value.
+/// A file that is removed when this is dropped.
 struct TemporaryLog {
     file: File,
     path: PathBuf,
@@ -112,10 +112,10 @@ impl TemporaryLog {
             .write(true)
             .create_new(true)
             .open(&path)
-            .with_context(|| format!("cannot make {}", path.display()))?;
+            .with_context(|| format!("cannot create {}", path.display()))?;
         let mut log = TemporaryLog { file, path, position: 0, allocated: 0 };
         log.grow()?;
-        // The name and the allocation are not what is measured.
+        // Creating and allocating the file are not part of the measurement.
         log.file.sync_all().with_context(|| log.failed("sync"))?;
         Ok(log)
     }
@@ -148,7 +148,7 @@ impl TemporaryLog {
             Err(error) if error.kind() == ErrorKind::StorageFull => {
                 Err(error).with_context(|| {
                     format!(
-                        "no room for {} MiB in {}; name another directory with --data-dir",
+                        "not enough space for {} MiB in {}; name another directory with --data-dir",
                         to >> 20,
                         self.path.display()
                     )
@@ -167,7 +167,7 @@ impl TemporaryLog {
 
 impl Drop for TemporaryLog {
     fn drop(&mut self) {
-        // There is nobody to tell, and the next run takes another name.
+        // An error cannot be reported here, and the next run uses another name.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -201,20 +201,20 @@ mod tests {
     }
 
     #[test]
-    fn stopped_at_once_it_says_nothing_and_leaves_nothing() {
+    fn stopped_at_once_there_is_no_result_and_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let stop = Stop::never();
-        stop.ask();
+        stop.request();
         assert_eq!(disk_loop(dir.path()).run(64, &stop).unwrap(), None);
         assert!(is_empty(dir.path()));
     }
 
     #[test]
-    fn a_directory_that_is_not_there_is_named() {
+    fn a_missing_directory_is_named() {
         let dir = tempfile::tempdir().unwrap();
         let missing = dir.path().join("missing");
         let error = disk_loop(&missing).run(64, &Stop::never()).unwrap_err().to_string();
-        assert!(error.contains("missing is no directory: --data-dir"), "{error}");
+        assert!(error.contains("missing is not a directory: --data-dir"), "{error}");
     }
 
     #[test]

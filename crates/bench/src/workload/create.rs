@@ -1,40 +1,40 @@
-//! `create`: numbered leaves of a family, one after another. The same load fills keys in.
+//! `create`: numbered leaves of a family, one after another. The same load creates the keys.
 
 use herdsman_proto::request::CreateRequest;
 use herdsman_proto::{Acl, JuteReader, OpCode, Perms, Request, WriteRequest};
 
-use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag, WrongReply};
 use crate::names::Family;
-use crate::parts::Part;
 use crate::template::Template;
+use crate::threads::ThreadShare;
 
-/// Creates leaves: those of one thread's share, up to an end if there is one.
+/// Creates the leaves of one thread's share, up to an end.
 pub(crate) struct Create {
     template: Template,
-    part: Part,
+    share: ThreadShare,
     next: u32,
     end: u32,
 }
 
-/// The kinds of znodes that are created, as flags on the wire.
+/// The flags of a create request.
 pub(crate) const PERSISTENT: i32 = 0;
 pub(crate) const EPHEMERAL: i32 = 1;
 pub(crate) const EPHEMERAL_SEQUENTIAL: i32 = 3;
 
 impl Create {
     /// Creates this thread's share of the leaves below `end`.
-    pub(crate) fn new(family: &Family, value_bytes: usize, part: Part, end: u32) -> Self {
+    pub(crate) fn new(family: &Family, value_bytes: usize, share: ThreadShare, end: u32) -> Self {
         let template = create_template(family, value_bytes, PERSISTENT);
-        Create { template, part, next: part.first(), end }
+        Create { template, share, next: share.first(), end }
     }
 
-    /// The first leaf that was not asked for.
+    /// Returns the first leaf that was not requested.
     pub(crate) fn next_number(&self) -> u32 {
         self.next
     }
 }
 
-/// A create, open to everybody.
+/// Returns the request to create a znode with an open ACL.
 pub(crate) fn create_request<'a>(path: &'a str, value: &'a [u8], flags: i32) -> Request<'a> {
     Request::Write(WriteRequest::Create(CreateRequest {
         op: OpCode::Create,
@@ -46,12 +46,12 @@ pub(crate) fn create_request<'a>(path: &'a str, value: &'a [u8], flags: i32) -> 
     }))
 }
 
-/// The create of a leaf.
+/// Returns the template to create a leaf.
 pub(crate) fn create_template(family: &Family, value_bytes: usize, flags: i32) -> Template {
     Template::new(family, value_bytes, |path, value| create_request(path, value, flags))
 }
 
-/// A create is answered with the path.
+/// Checks that the reply to a create contains the path.
 pub(crate) fn check_created(reply: &Reply<'_>, family: &Family, number: u32) -> Checked<()> {
     check_path(reply, family, number)
         .map_err(|wrong| wrong.during(format_args!("create {}", family.leaf_path(number))))
@@ -63,26 +63,31 @@ fn check_path(reply: &Reply<'_>, family: &Family, number: u32) -> Checked<()> {
     if family.is_leaf_path(number, path) {
         return Ok(());
     }
-    Err(Wrong::new(format!("answered with {}", String::from_utf8_lossy(path))))
+    Err(WrongReply::new(format!("the reply has the path {}", String::from_utf8_lossy(path))))
 }
 
 impl Load for Create {
-    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         if self.next >= self.end {
             return None;
         }
         let number = self.next;
-        self.next = self.part.after(number);
+        self.next = self.share.after(number);
         self.template.append(xid, number, 0, out);
-        Some(Ticket(u64::from(number)))
+        Some(RequestTag(u64::from(number)))
     }
 
-    fn check_reply(&mut self, _lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
-        check_created(reply, self.template.family(), ticket.0 as u32)?;
+    fn check_reply(
+        &mut self,
+        _lane: usize,
+        tag: RequestTag,
+        reply: &Reply<'_>,
+    ) -> Checked<Outcome> {
+        check_created(reply, self.template.family(), tag.0 as u32)?;
         Ok(Outcome::Done)
     }
 
-    fn is_dry(&self) -> bool {
+    fn is_exhausted(&self) -> bool {
         self.next >= self.end
     }
 }

@@ -1,54 +1,64 @@
-//! `ephemeral`: each lane creates an ephemeral znode and deletes it, both counted. The delete is sent right
-//! behind the create: a server keeps the order of a session's requests.
+//! `ephemeral`: each lane creates an ephemeral znode and deletes it, and both are counted. The delete is sent right
+//! after the create: a server keeps the order of a session's requests.
 
-use crate::load::{Checked, Load, Outcome, Reply, Ticket};
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag};
 use crate::names::Family;
-use crate::parts::Part;
 use crate::template::Template;
+use crate::threads::ThreadShare;
 use crate::workload::create::{EPHEMERAL, check_created, create_template};
 use crate::workload::delete::{check_deleted, delete_template};
 
-/// Marks a delete in a ticket, above the leaf's number.
+/// Marks a delete in a tag, above the leaf's number.
 const DELETE: u64 = 1 << 32;
 
 /// Creates and deletes ephemeral leaves.
 pub(crate) struct Ephemeral {
     create: Template,
     delete: Template,
-    part: Part,
+    share: ThreadShare,
     next: u32,
-    /// What each lane created and has not asked to delete.
+    /// The znodes that each lane has created and not yet requested to delete.
     created: Vec<Option<u32>>,
 }
 
 impl Ephemeral {
-    pub(crate) fn new(family: &Family, value_bytes: usize, part: Part, lanes: usize) -> Self {
+    pub(crate) fn new(
+        family: &Family,
+        value_bytes: usize,
+        share: ThreadShare,
+        lanes: usize,
+    ) -> Self {
         Ephemeral {
             create: create_template(family, value_bytes, EPHEMERAL),
             delete: delete_template(family),
-            part,
-            next: part.first(),
+            share,
+            next: share.first(),
             created: vec![None; lanes],
         }
     }
 }
 
 impl Load for Ephemeral {
-    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         if let Some(number) = self.created[lane].take() {
             self.delete.append(xid, number, 0, out);
-            return Some(Ticket(u64::from(number) | DELETE));
+            return Some(RequestTag(u64::from(number) | DELETE));
         }
         let number = self.next;
-        self.next = self.part.after(number);
+        self.next = self.share.after(number);
         self.created[lane] = Some(number);
         self.create.append(xid, number, 0, out);
-        Some(Ticket(u64::from(number)))
+        Some(RequestTag(u64::from(number)))
     }
 
-    fn check_reply(&mut self, _lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
-        let (family, number) = (self.create.family(), ticket.0 as u32);
-        if ticket.0 & DELETE == 0 {
+    fn check_reply(
+        &mut self,
+        _lane: usize,
+        tag: RequestTag,
+        reply: &Reply<'_>,
+    ) -> Checked<Outcome> {
+        let (family, number) = (self.create.family(), tag.0 as u32);
+        if tag.0 & DELETE == 0 {
             check_created(reply, family, number)?;
         } else {
             check_deleted(reply, family, number)?;

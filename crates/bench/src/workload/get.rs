@@ -1,11 +1,11 @@
-//! `get`: getData of keys. The value must prove itself, and no lane may see a znode go back.
+//! `get`: getData of keys. The value must be valid, and no lane may see a znode go back to an older state.
 
 use herdsman_proto::{JuteReader, ReadRequest, Request, Stat};
 
 use crate::keys::KeyPicker;
-use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag, WrongReply};
 use crate::names::Family;
-use crate::sight::{Sight, check_stat};
+use crate::seen_versions::{SeenVersions, check_stat};
 use crate::template::Template;
 use crate::values::check_value;
 
@@ -13,50 +13,50 @@ use crate::values::check_value;
 pub(crate) struct Get {
     template: Template,
     keys: KeyPicker,
-    sight: Sight,
+    seen: SeenVersions,
     value_bytes: usize,
 }
 
 impl Get {
     pub(crate) fn new(family: &Family, keys: KeyPicker, lanes: usize, value_bytes: usize) -> Self {
-        Get { template: get_template(family), keys, sight: Sight::new(lanes), value_bytes }
+        Get { template: get_template(family), keys, seen: SeenVersions::new(lanes), value_bytes }
     }
 }
 
-/// A getData without a watch.
+/// Returns the template of a getData without a watch.
 pub(crate) fn get_template(family: &Family) -> Template {
     Template::new(family, 0, |path, _| {
         Request::Read(ReadRequest::GetData { path: path.into(), watch: false })
     })
 }
 
-/// Judges the reply to a getData.
+/// Checks the reply to a getData.
 pub(crate) fn check_get(
     reply: &Reply<'_>,
     key: u32,
     value_bytes: usize,
-    sight: &mut Sight,
+    seen: &mut SeenVersions,
     lane: usize,
 ) -> Checked<()> {
     reply.must_succeed()?;
     let mut reader = JuteReader::new(reply.body);
-    let value = reader.buffer()?.ok_or_else(|| Wrong::new("the value is null"))?;
+    let value = reader.buffer()?.ok_or_else(|| WrongReply::new("the value is null"))?;
     let stat = Stat::decode(&mut reader)?;
     check_value(key, value_bytes, value)?;
     check_stat(&stat, value_bytes)?;
-    sight.read(lane, key, &stat)
+    seen.read(lane, key, &stat)
 }
 
 impl Load for Get {
-    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         let key = self.keys.next();
         self.template.append(xid, key, 0, out);
-        Some(Ticket(u64::from(key)))
+        Some(RequestTag(u64::from(key)))
     }
 
-    fn check_reply(&mut self, lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
-        let key = ticket.0 as u32;
-        check_get(reply, key, self.value_bytes, &mut self.sight, lane).map_err(|wrong| {
+    fn check_reply(&mut self, lane: usize, tag: RequestTag, reply: &Reply<'_>) -> Checked<Outcome> {
+        let key = tag.0 as u32;
+        check_get(reply, key, self.value_bytes, &mut self.seen, lane).map_err(|wrong| {
             wrong.during(format_args!("getData {}", self.template.family().leaf_path(key)))
         })?;
         Ok(Outcome::Done)
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn lies_of_a_server_are_noticed() {
+    fn wrong_replies_are_detected() {
         let family = Family::new("/bench", "keys", 1);
         let keys = KeyPicker::new(10, Distribution::Uniform, 1);
         let mut get = Get::new(&family, keys, 1, BYTES);
@@ -90,14 +90,15 @@ mod tests {
             Stat { czxid: Zxid(1), mzxid: Zxid(9), version: 2, data_length, ..Stat::default() };
         let older = Stat { mzxid: Zxid(8), version: 1, ..stat };
         let mut check = |error: i32, body: &[u8]| {
-            get.check_reply(0, Ticket(7), &Reply { error, body }).map_err(Wrong::into_words)
+            get.check_reply(0, RequestTag(7), &Reply { error, body })
+                .map_err(WrongReply::into_message)
         };
         assert_eq!(check(0, &body(7, &stat)), Ok(Outcome::Done));
         for (error, body, words) in [
             (0, body(8, &stat), "of another znode"),
             (0, body(7, &older), "went back"),
-            (0, body(7, &stat)[..30].to_vec(), "cannot be read"),
-            (0, body(7, &Stat { data_length: 1, ..stat }), "cannot be true"),
+            (0, body(7, &stat)[..30].to_vec(), "cannot be decoded"),
+            (0, body(7, &Stat { data_length: 1, ..stat }), "not plausible"),
             (-101, Vec::new(), "NoNode"),
             (-9999, Vec::new(), "error -9999"),
         ] {

@@ -1,42 +1,42 @@
-//! `lock`: contenders for one lock, as the recipe says: a sequential ephemeral znode each, a watch on the one
-//! before. Who holds the lock releases it at once and queues up again. An operation is a hand-over: from the
+//! `lock`: contenders for one lock, as in the recipe: each has a sequential ephemeral znode and a watch on the
+//! preceding one. The holder releases the lock at once and queues again. An operation is a hand-over: from the
 //! moment the release is sent to the moment the next holder has read that it is first.
 
 use std::time::Instant;
 
 use herdsman_proto::{ErrorCode, EventType, JuteReader, ReadRequest, Request};
 
-use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag, WrongReply};
 use crate::template::append_frame;
 use crate::workload::create::{EPHEMERAL_SEQUENTIAL, create_request};
 use crate::workload::delete::delete_request;
 
-/// Begins every contender's name; the server appends the number.
+/// The prefix of every contender's name; the server appends the number.
 const PREFIX: &str = "contender-";
 
-/// Where a contender stands. What is asked is answered in the same state.
+/// The state of a contender: the request whose reply it waits for, or the event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Stand {
+enum ContenderState {
     /// It creates its znode.
     Joining,
     /// It lists the contenders, to see whether it is first.
     Looking,
     /// It sets a watch on the one before it.
     Watching(String),
-    /// It waits for that one to go.
+    /// It waits for the deletion of that one.
     Waiting(String),
     /// It is first, and deletes its znode.
     Leaving,
 }
 
 struct Contender {
-    stand: Stand,
+    state: ContenderState,
     /// The name of its znode, once it has one.
     name: String,
     is_asking: bool,
 }
 
-/// Hands a lock on.
+/// Passes a lock from one contender to the next.
 pub(crate) struct Lock {
     top: String,
     contenders: Vec<Contender>,
@@ -47,56 +47,58 @@ pub(crate) struct Lock {
 impl Lock {
     pub(crate) fn new(top: String, lanes: usize) -> Self {
         let contender =
-            || Contender { stand: Stand::Joining, name: String::new(), is_asking: false };
+            || Contender { state: ContenderState::Joining, name: String::new(), is_asking: false };
         let contenders = (0..lanes).map(|_| contender()).collect();
         Lock { top, contenders, holder: None, released_at: None }
     }
 
     fn take_reply(&mut self, lane: usize, reply: &Reply<'_>) -> Checked<Outcome> {
-        let stand = self.contenders[lane].stand.clone();
-        let (stand, outcome) = match stand {
-            Stand::Joining => {
+        let state = self.contenders[lane].state.clone();
+        let (state, outcome) = match state {
+            ContenderState::Joining => {
                 self.contenders[lane].name = created_name(reply, &self.top)?;
-                (Stand::Looking, Outcome::Step)
+                (ContenderState::Looking, Outcome::Step)
             }
-            Stand::Looking => self.look(lane, reply)?,
-            Stand::Watching(_) if reply.error == ErrorCode::NoNode.code() => {
-                (Stand::Looking, Outcome::Step)
+            ContenderState::Looking => self.look(lane, reply)?,
+            ContenderState::Watching(_) if reply.error == ErrorCode::NoNode.code() => {
+                (ContenderState::Looking, Outcome::Step)
             }
-            Stand::Watching(before) => {
+            ContenderState::Watching(before) => {
                 reply.must_succeed()?;
-                (Stand::Waiting(before), Outcome::Step)
+                (ContenderState::Waiting(before), Outcome::Step)
             }
-            Stand::Leaving => {
+            ContenderState::Leaving => {
                 reply.must_succeed()?;
-                (Stand::Joining, Outcome::Step)
+                (ContenderState::Joining, Outcome::Step)
             }
-            Stand::Waiting(_) => return Err(Wrong::new("a reply to a lane that asked nothing")),
+            ContenderState::Waiting(_) => return Err(WrongReply::new("a reply without a request")),
         };
-        self.contenders[lane].stand = stand;
+        self.contenders[lane].state = state;
         Ok(outcome)
     }
 
-    /// Reads the list: first, or behind whom?
-    fn look(&mut self, lane: usize, reply: &Reply<'_>) -> Checked<(Stand, Outcome)> {
+    /// Reads the list of contenders: either this one is first, or it must watch the preceding one.
+    fn look(&mut self, lane: usize, reply: &Reply<'_>) -> Checked<(ContenderState, Outcome)> {
         reply.must_succeed()?;
         let own = self.contenders[lane].name.as_str();
         let names = JuteReader::new(reply.body).vector(JuteReader::required_string)?;
         if !names.iter().any(|name| name == own) {
-            return Err(Wrong::new(format!("{own} is missing in the list of contenders")));
+            return Err(WrongReply::new(format!("{own} is missing in the list of contenders")));
         }
         if let Some(before) = names.iter().filter(|name| ***name < *own).max() {
-            return Ok((Stand::Watching(before.to_string()), Outcome::Step));
+            return Ok((ContenderState::Watching(before.to_string()), Outcome::Step));
         }
         if let Some(holder) = self.holder.replace(lane) {
-            return Err(Wrong::new(format!("contenders {holder} and {lane} both hold the lock")));
+            return Err(WrongReply::new(format!(
+                "contenders {holder} and {lane} both hold the lock"
+            )));
         }
         let outcome = self.released_at.take().map_or(Outcome::Step, Outcome::DoneSince);
-        Ok((Stand::Leaving, outcome))
+        Ok((ContenderState::Leaving, outcome))
     }
 }
 
-/// The name at the end of a create's answer.
+/// Returns the name at the end of the path in the reply to a create.
 fn created_name(reply: &Reply<'_>, top: &str) -> Checked<String> {
     reply.must_succeed()?;
     let path = JuteReader::new(reply.body).required_string()?;
@@ -104,58 +106,65 @@ fn created_name(reply: &Reply<'_>, top: &str) -> Checked<String> {
         .and_then(|rest| rest.strip_prefix('/'))
         .filter(|name| name.starts_with(PREFIX))
         .map(str::to_owned)
-        .ok_or_else(|| Wrong::new(format!("create is answered with {path}")))
+        .ok_or_else(|| WrongReply::new(format!("the reply to create has the path {path}")))
 }
 
 impl Load for Lock {
-    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         let (top, contender) = (&self.top, &mut self.contenders[lane]);
         if contender.is_asking {
             return None;
         }
-        match &contender.stand {
-            Stand::Joining => {
+        match &contender.state {
+            ContenderState::Joining => {
                 let path = format!("{top}/{PREFIX}");
                 append_frame(xid, &create_request(&path, &[], EPHEMERAL_SEQUENTIAL), out);
             }
-            Stand::Looking => {
+            ContenderState::Looking => {
                 let (path, watch) = (top.as_str().into(), false);
                 let list = ReadRequest::GetChildren { path, watch, with_stat: false };
                 append_frame(xid, &Request::Read(list), out);
             }
-            Stand::Watching(before) => {
+            ContenderState::Watching(before) => {
                 let path = format!("{top}/{before}").into();
                 append_frame(xid, &Request::Read(ReadRequest::GetData { path, watch: true }), out);
             }
-            Stand::Waiting(_) => return None,
-            Stand::Leaving => {
+            ContenderState::Waiting(_) => return None,
+            ContenderState::Leaving => {
                 append_frame(xid, &delete_request(&format!("{top}/{}", contender.name)), out);
-                // From here on another one may hold it.
+                // From now on another contender may hold the lock.
                 self.holder = None;
                 self.released_at = Some(Instant::now());
             }
         }
         contender.is_asking = true;
-        Some(Ticket(0))
+        Some(RequestTag(0))
     }
 
-    fn check_reply(&mut self, lane: usize, _ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
+    fn check_reply(
+        &mut self,
+        lane: usize,
+        _ticket: RequestTag,
+        reply: &Reply<'_>,
+    ) -> Checked<Outcome> {
         self.contenders[lane].is_asking = false;
         self.take_reply(lane, reply).map_err(|wrong| {
-            wrong.during(format_args!("contender {lane}, {:?}", self.contenders[lane].stand))
+            wrong.during(format_args!("contender {lane}, {:?}", self.contenders[lane].state))
         })
     }
 
     fn take_event(&mut self, lane: usize, kind: EventType, path: &str) -> Checked<Outcome> {
         let contender = &mut self.contenders[lane];
-        match &contender.stand {
-            Stand::Waiting(before)
+        match &contender.state {
+            ContenderState::Waiting(before)
                 if kind == EventType::NodeDeleted && path == format!("{}/{before}", self.top) =>
             {
-                contender.stand = Stand::Looking;
+                contender.state = ContenderState::Looking;
                 Ok(Outcome::Step)
             }
-            stand => Err(Wrong::new(format!("contender {lane}, {stand:?}: {kind:?} of {path}"))),
+            state => {
+                Err(WrongReply::new(format!("contender {lane}, {state:?}: {kind:?} of {path}")))
+            }
         }
     }
 }
@@ -167,7 +176,7 @@ mod tests {
 
     fn answer(lock: &mut Lock, lane: usize, body: &[u8]) -> Checked<Outcome> {
         assert!(lock.next_request(lane, 1, &mut Vec::new()).is_some());
-        lock.check_reply(lane, Ticket(0), &Reply { error: 0, body })
+        lock.check_reply(lane, RequestTag(0), &Reply { error: 0, body })
     }
 
     fn name(number: u32) -> String {

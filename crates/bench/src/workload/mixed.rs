@@ -1,14 +1,14 @@
-//! `mixed`: getData and setData of the same keys, in a given ratio. A lane must see what it wrote.
+//! `mixed`: getData and setData of the same keys, in a given ratio. A lane must see its own writes.
 
 use crate::keys::KeyPicker;
-use crate::load::{Checked, Load, Outcome, Reply, Ticket};
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag};
 use crate::names::Family;
-use crate::sight::Sight;
+use crate::seen_versions::SeenVersions;
 use crate::template::Template;
 use crate::workload::get::{check_get, get_template};
 use crate::workload::set::{check_set, set_template};
 
-/// Marks a write in a ticket, above the key's number.
+/// Marks a write in a tag, above the key's number.
 const WRITE: u64 = 1 << 32;
 
 /// Reads and replaces values.
@@ -17,7 +17,7 @@ pub(crate) struct Mixed {
     set: Template,
     keys: KeyPicker,
     read_percent: u8,
-    sight: Sight,
+    seen: SeenVersions,
     value_bytes: usize,
     count: u64,
 }
@@ -35,7 +35,7 @@ impl Mixed {
             set: set_template(family, value_bytes),
             keys,
             read_percent,
-            sight: Sight::new(lanes),
+            seen: SeenVersions::new(lanes),
             value_bytes,
             count: 0,
         }
@@ -43,24 +43,24 @@ impl Mixed {
 }
 
 impl Load for Mixed {
-    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         let key = self.keys.next();
         if self.keys.in_percent(self.read_percent) {
             self.get.append(xid, key, 0, out);
-            return Some(Ticket(u64::from(key)));
+            return Some(RequestTag(u64::from(key)));
         }
         self.count += 1;
         self.set.append(xid, key, self.count, out);
-        Some(Ticket(u64::from(key) | WRITE))
+        Some(RequestTag(u64::from(key) | WRITE))
     }
 
-    fn check_reply(&mut self, lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
-        let (key, value_bytes, sight) = (ticket.0 as u32, self.value_bytes, &mut self.sight);
-        let (op, result) = if ticket.0 & WRITE == 0 {
-            ("getData", check_get(reply, key, value_bytes, sight, lane))
+    fn check_reply(&mut self, lane: usize, tag: RequestTag, reply: &Reply<'_>) -> Checked<Outcome> {
+        let (key, value_bytes, seen) = (tag.0 as u32, self.value_bytes, &mut self.seen);
+        let (op, result) = if tag.0 & WRITE == 0 {
+            ("getData", check_get(reply, key, value_bytes, seen, lane))
         } else {
             let result = reply.must_succeed();
-            ("setData", result.and_then(|()| check_set(reply.body, key, value_bytes, sight, lane)))
+            ("setData", result.and_then(|()| check_set(reply.body, key, value_bytes, seen, lane)))
         };
         result.map_err(|wrong| {
             wrong.during(format_args!("{op} {}", self.get.family().leaf_path(key)))

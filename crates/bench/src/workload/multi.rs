@@ -4,9 +4,9 @@ use herdsman_proto::multi::MultiHeader;
 use herdsman_proto::{JuteReader, OpCode, Request, WriteRequest};
 
 use crate::keys::KeyPicker;
-use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong, error_name};
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag, WrongReply, error_name};
 use crate::names::Family;
-use crate::sight::Sight;
+use crate::seen_versions::SeenVersions;
 use crate::template::Template;
 use crate::workload::set::check_set;
 
@@ -14,7 +14,7 @@ use crate::workload::set::check_set;
 pub(crate) struct Multi {
     template: Template,
     keys: KeyPicker,
-    sight: Sight,
+    seen: SeenVersions,
     value_bytes: usize,
     count: u64,
 }
@@ -27,7 +27,7 @@ impl Multi {
             let set = WriteRequest::SetData { path, data, version: -1 };
             Request::Write(WriteRequest::Multi(vec![check, set]))
         });
-        Multi { template, keys, sight: Sight::new(lanes), value_bytes, count: 0 }
+        Multi { template, keys, seen: SeenVersions::new(lanes), value_bytes, count: 0 }
     }
 
     fn check(&mut self, lane: usize, key: u32, reply: &Reply<'_>) -> Checked<()> {
@@ -35,30 +35,30 @@ impl Multi {
         let mut reader = JuteReader::new(reply.body);
         expect_result(&mut reader, OpCode::Check)?;
         expect_result(&mut reader, OpCode::SetData)?;
-        check_set(reader.rest(), key, self.value_bytes, &mut self.sight, lane)
+        check_set(reader.rest(), key, self.value_bytes, &mut self.seen, lane)
     }
 }
 
-/// The header of a result that went well.
+/// Reads and checks the header of a successful result.
 fn expect_result(reader: &mut JuteReader<'_>, op: OpCode) -> Checked<()> {
     let header = MultiHeader::decode(reader)?;
     if header == MultiHeader::result(op) {
         return Ok(());
     }
     let error = error_name(header.error);
-    Err(Wrong::new(format!("{} is answered with op {} and {error}", op.name(), header.op)))
+    Err(WrongReply::new(format!("the reply to {} has op {} and {error}", op.name(), header.op)))
 }
 
 impl Load for Multi {
-    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         let key = self.keys.next();
         self.count += 1;
         self.template.append(xid, key, self.count, out);
-        Some(Ticket(u64::from(key)))
+        Some(RequestTag(u64::from(key)))
     }
 
-    fn check_reply(&mut self, lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
-        let key = ticket.0 as u32;
+    fn check_reply(&mut self, lane: usize, tag: RequestTag, reply: &Reply<'_>) -> Checked<Outcome> {
+        let key = tag.0 as u32;
         self.check(lane, key, reply).map_err(|wrong| {
             wrong.during(format_args!("multi {}", self.template.family().leaf_path(key)))
         })?;

@@ -1,8 +1,8 @@
-//! `session`: lanes that open a session and close it, over and over. One operation is both, with the
-//! connection: from the first packet of the connection to the reply to closeSession.
+//! `session`: lanes that repeatedly open and close a session. One operation is both, including the connection: from
+//! the first packet of the connection to the reply to closeSession.
 //!
-//! The next session begins when the server has ended the connection. So the side that waits out TCP's
-//! TIME_WAIT is the server's, and the ports of this side do not run out.
+//! The next session begins when the server has closed the connection. So the server's side is in TCP's TIME_WAIT, and
+//! the ports of this side do not run out.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::SocketAddr;
@@ -13,51 +13,54 @@ use herdsman_proto::{ConnectResponse, Request, SessionId};
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Token};
 
-use crate::dial::hello;
+use crate::dial::connect_frame;
 use crate::lane::{broken, frame_length, parse_frame};
 use crate::load::error_name;
-use crate::round::Setting;
+use crate::round::RoundContext;
 use crate::tally::{LastReply, Tally, Window};
 use crate::target::Target;
 use crate::template::frame_of;
 use crate::wire::Wire;
 
 const IDLE: Duration = Duration::from_millis(50);
-/// How long sessions that are under way at the end are waited for.
+/// How long to wait at the end for unfinished sessions.
 const DRAIN: Duration = Duration::from_secs(10);
-/// The only request of a session is its last.
+/// The xid of the only request of a session.
 const CLOSE_XID: i32 = 1;
-/// Longer than a handshake's answer and a reply's header together.
+/// Longer than a connect response and the header of a reply together.
 const INPUT_BYTES: usize = 256;
 
 /// Opens and closes sessions until the window closes.
-pub(crate) fn measure(setting: &Setting<'_>) -> Result<Tally> {
-    let window = setting.window();
+pub(crate) fn measure(context: &RoundContext<'_>) -> Result<Tally> {
+    let window = context.window();
     let last_reply = LastReply::at(window.opens);
-    let mut turnstile = Turnstile {
+    let mut turnstile = SessionLoop {
         poll: Poll::new()?,
-        target: setting.target,
-        visitors: Vec::new(),
-        frames: Frames { hello: hello(), goodbye: frame_of(CLOSE_XID, &Request::CloseSession) },
+        target: context.target,
+        lanes: Vec::new(),
+        frames: Frames {
+            connect_frame: connect_frame(),
+            goodbye: frame_of(CLOSE_XID, &Request::CloseSession),
+        },
         window,
         last_reply: &last_reply,
         tally: Tally::new(),
-        are_ids_unique: !setting.target.is_echo(),
+        are_ids_unique: !context.target.is_echo(),
     };
-    let addresses = setting.target.addresses().iter().copied().cycle();
-    for address in addresses.take(setting.shape.connections) {
-        turnstile.admit(address);
+    let addresses = context.target.addresses().iter().copied().cycle();
+    for address in addresses.take(context.shape.connections) {
+        turnstile.add_lane(address);
     }
-    turnstile.run(setting)?;
+    turnstile.run(context)?;
     Ok(turnstile.tally)
 }
 
 struct Frames {
-    hello: Vec<u8>,
+    connect_frame: Vec<u8>,
     goodbye: Vec<u8>,
 }
 
-/// What a visitor waits for.
+/// What a lane waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaiting {
     Connection,
@@ -67,7 +70,7 @@ enum Awaiting {
 }
 
 /// One lane: the session that it has now.
-struct Visitor {
+struct SessionLane {
     address: SocketAddr,
     wire: Wire<TcpStream>,
     awaiting: Awaiting,
@@ -76,11 +79,11 @@ struct Visitor {
     last_session: SessionId,
 }
 
-struct Turnstile<'a> {
+struct SessionLoop<'a> {
     poll: Poll,
     target: &'a Target,
     /// Empty where a lane failed, or is done.
-    visitors: Vec<Option<Visitor>>,
+    lanes: Vec<Option<SessionLane>>,
     frames: Frames,
     window: Window,
     last_reply: &'a LastReply,
@@ -88,44 +91,49 @@ struct Turnstile<'a> {
     are_ids_unique: bool,
 }
 
-impl Turnstile<'_> {
+impl SessionLoop<'_> {
     /// Adds a lane.
-    fn admit(&mut self, address: SocketAddr) {
-        let token = self.visitors.len();
-        let visitor = self.connect(address, token, SessionId::NONE);
-        let visitor = visitor.map_err(|error| self.fail(address, &error)).ok();
-        self.visitors.push(visitor);
+    fn add_lane(&mut self, address: SocketAddr) {
+        let token = self.lanes.len();
+        let lane = self.connect(address, token, SessionId::NONE);
+        let lane = lane.map_err(|error| self.fail(address, &error)).ok();
+        self.lanes.push(lane);
     }
 
-    fn connect(&self, address: SocketAddr, token: usize, last: SessionId) -> io::Result<Visitor> {
+    fn connect(
+        &self,
+        address: SocketAddr,
+        token: usize,
+        last: SessionId,
+    ) -> io::Result<SessionLane> {
         let began = Instant::now();
         let mut stream = TcpStream::connect(address)?;
         let interest = Interest::READABLE | Interest::WRITABLE;
         self.poll.registry().register(&mut stream, Token(token), interest)?;
         let (awaiting, input) = (Awaiting::Connection, Vec::with_capacity(INPUT_BYTES));
         let wire = self.target.wire(address, stream)?;
-        Ok(Visitor { address, wire, awaiting, began, input, last_session: last })
+        Ok(SessionLane { address, wire, awaiting, began, input, last_session: last })
     }
 
     fn fail(&mut self, address: SocketAddr, error: &io::Error) {
         self.tally.fail(1, || match error.kind() {
             ErrorKind::UnexpectedEof => {
-                format!("{address}: the server closed the connection in the middle of a session")
+                format!("{address}: the server closed the connection during a session")
             }
             _ => format!("{address}: {error}"),
         });
     }
 
-    fn run(&mut self, setting: &Setting<'_>) -> io::Result<()> {
+    fn run(&mut self, context: &RoundContext<'_>) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         let mut closed_at = None;
         loop {
             let now = Instant::now();
-            if closed_at.is_none() && (now >= self.window.closes || setting.stop.is_asked()) {
+            if closed_at.is_none() && (now >= self.window.closes || context.stop.is_requested()) {
                 closed_at = Some(now);
                 self.close_window(now.min(self.window.closes));
             }
-            let is_empty = self.visitors.iter().all(Option::is_none);
+            let is_empty = self.lanes.iter().all(Option::is_none);
             if is_empty || closed_at.is_some_and(|closed| now >= closed + DRAIN) {
                 if closed_at.is_none() {
                     self.close_window(now);
@@ -149,16 +157,16 @@ impl Turnstile<'_> {
         self.tally.close(closed.saturating_duration_since(self.window.opens));
     }
 
-    /// Lets a visitor go on, and the next one in when it has left.
-    fn step(&mut self, token: usize, lets_in: bool) {
-        let Some(mut visitor) = self.visitors.get_mut(token).and_then(Option::take) else {
+    /// Lets a lane go on, and the next one in when it has left.
+    fn step(&mut self, token: usize, starts_next: bool) {
+        let Some(mut lane) = self.lanes.get_mut(token).and_then(Option::take) else {
             return;
         };
-        let (address, last) = (visitor.address, visitor.last_session);
-        match self.advance(&mut visitor) {
-            Ok(Progress::Waits) => self.visitors[token] = Some(visitor),
-            Ok(Progress::Left) if lets_in => match self.connect(address, token, last) {
-                Ok(next) => self.visitors[token] = Some(next),
+        let (address, last) = (lane.address, lane.last_session);
+        match self.advance(&mut lane) {
+            Ok(Progress::Waits) => self.lanes[token] = Some(lane),
+            Ok(Progress::Left) if starts_next => match self.connect(address, token, last) {
+                Ok(next) => self.lanes[token] = Some(next),
                 Err(error) => self.fail(address, &error),
             },
             Ok(Progress::Left) => {}
@@ -166,75 +174,75 @@ impl Turnstile<'_> {
         }
     }
 
-    fn advance(&mut self, visitor: &mut Visitor) -> io::Result<Progress> {
-        if visitor.awaiting == Awaiting::Connection && !self.greet(visitor)? {
+    fn advance(&mut self, lane: &mut SessionLane) -> io::Result<Progress> {
+        if lane.awaiting == Awaiting::Connection && !self.send_connect_request(lane)? {
             return Ok(Progress::Waits);
         }
         let mut bytes = [0; INPUT_BYTES];
         loop {
-            match visitor.wire.read(&mut bytes) {
-                Ok(0) if visitor.awaiting == Awaiting::End => return Ok(Progress::Left),
+            match lane.wire.read(&mut bytes) {
+                Ok(0) if lane.awaiting == Awaiting::End => return Ok(Progress::Left),
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(count) => visitor.input.extend_from_slice(&bytes[..count]),
+                Ok(count) => lane.input.extend_from_slice(&bytes[..count]),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Progress::Waits),
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
-            self.take_frames(visitor)?;
+            self.take_frames(lane)?;
         }
     }
 
-    /// Says hello once the connection stands.
-    fn greet(&self, visitor: &mut Visitor) -> io::Result<bool> {
-        if let Some(error) = visitor.wire.socket().take_error()? {
+    /// Says connect_frame once the connection stands.
+    fn send_connect_request(&self, lane: &mut SessionLane) -> io::Result<bool> {
+        if let Some(error) = lane.wire.socket().take_error()? {
             return Err(error);
         }
-        match visitor.wire.socket().peer_addr() {
+        match lane.wire.socket().peer_addr() {
             Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(false),
             result => result?,
         };
-        visitor.wire.socket().set_nodelay(true)?;
+        lane.wire.socket().set_nodelay(true)?;
         // A fresh socket takes such a small frame whole.
-        visitor.wire.write_all(&self.frames.hello)?;
-        visitor.awaiting = Awaiting::Welcome;
+        lane.wire.write_all(&self.frames.connect_frame)?;
+        lane.awaiting = Awaiting::Welcome;
         Ok(true)
     }
 
-    fn take_frames(&mut self, visitor: &mut Visitor) -> io::Result<()> {
-        while let Some((length, rest)) = visitor.input.split_first_chunk::<4>() {
+    fn take_frames(&mut self, lane: &mut SessionLane) -> io::Result<()> {
+        while let Some((length, rest)) = lane.input.split_first_chunk::<4>() {
             let length = frame_length(*length)?;
             let Some(frame) = rest.get(..length) else {
                 return Ok(());
             };
-            match visitor.awaiting {
+            match lane.awaiting {
                 Awaiting::Welcome => {
-                    let session = self.check_welcome(frame, visitor.last_session)?;
-                    visitor.last_session = session;
-                    visitor.wire.write_all(&self.frames.goodbye)?;
-                    visitor.awaiting = Awaiting::Goodbye;
+                    let session = self.check_connect_response(frame, lane.last_session)?;
+                    lane.last_session = session;
+                    lane.wire.write_all(&self.frames.goodbye)?;
+                    lane.awaiting = Awaiting::Goodbye;
                 }
                 Awaiting::Goodbye => {
-                    check_goodbye(frame)?;
-                    self.count(visitor.began);
-                    visitor.awaiting = Awaiting::End;
+                    check_close_reply(frame)?;
+                    self.count(lane.began);
+                    lane.awaiting = Awaiting::End;
                 }
                 Awaiting::Connection | Awaiting::End => {
-                    return Err(broken("a frame that nobody asked for".to_owned()));
+                    return Err(broken("unexpected frame".to_owned()));
                 }
             }
-            visitor.input.drain(..4 + length);
+            lane.input.drain(..4 + length);
         }
         Ok(())
     }
 
-    fn check_welcome(&self, frame: &[u8], last: SessionId) -> io::Result<SessionId> {
+    fn check_connect_response(&self, frame: &[u8], last: SessionId) -> io::Result<SessionId> {
         let response = ConnectResponse::decode(frame)
-            .map_err(|error| broken(format!("the answer to a hello cannot be read: {error}")))?;
+            .map_err(|error| broken(format!("the connect response cannot be decoded: {error}")))?;
         if response.session == SessionId::NONE || response.timeout_ms <= 0 {
-            return Err(broken("a new session is over before it began".to_owned()));
+            return Err(broken("the server did not open a session".to_owned()));
         }
         if self.are_ids_unique && response.session == last {
-            return Err(broken(format!("the session id 0x{:x} was given twice", last.0)));
+            return Err(broken(format!("the session id 0x{:x} was assigned twice", last.0)));
         }
         Ok(response.session)
     }
@@ -255,11 +263,11 @@ enum Progress {
     Left,
 }
 
-fn check_goodbye(frame: &[u8]) -> io::Result<()> {
+fn check_close_reply(frame: &[u8]) -> io::Result<()> {
     let frame = parse_frame(frame)?;
     if frame.xid != CLOSE_XID || frame.error != 0 {
         let error = error_name(frame.error);
-        return Err(broken(format!("closeSession is answered with xid {} and {error}", frame.xid)));
+        return Err(broken(format!("the reply to closeSession has xid {} and {error}", frame.xid)));
     }
     Ok(())
 }

@@ -1,18 +1,18 @@
-//! `set`: setData of keys, whatever their version. A lane's own writes must be done in its own order.
+//! `set`: setData of keys, with any version. A lane's writes must be applied in order.
 
 use herdsman_proto::{JuteReader, Request, Stat, WriteRequest};
 
 use crate::keys::KeyPicker;
-use crate::load::{Checked, Load, Outcome, Reply, Ticket};
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag};
 use crate::names::Family;
-use crate::sight::{Sight, check_stat};
+use crate::seen_versions::{SeenVersions, check_stat};
 use crate::template::Template;
 
 /// Replaces values.
 pub(crate) struct Set {
     template: Template,
     keys: KeyPicker,
-    sight: Sight,
+    seen: SeenVersions,
     value_bytes: usize,
     count: u64,
 }
@@ -20,11 +20,11 @@ pub(crate) struct Set {
 impl Set {
     pub(crate) fn new(family: &Family, keys: KeyPicker, lanes: usize, value_bytes: usize) -> Self {
         let template = set_template(family, value_bytes);
-        Set { template, keys, sight: Sight::new(lanes), value_bytes, count: 0 }
+        Set { template, keys, seen: SeenVersions::new(lanes), value_bytes, count: 0 }
     }
 }
 
-/// A setData of any version.
+/// Returns the template of a setData with any version.
 pub(crate) fn set_template(family: &Family, value_bytes: usize) -> Template {
     Template::new(family, value_bytes, |path, value| {
         let (path, data) = (path.into(), Some(value));
@@ -32,32 +32,32 @@ pub(crate) fn set_template(family: &Family, value_bytes: usize) -> Template {
     })
 }
 
-/// Judges the stat that a setData is answered with.
+/// Checks the stat in the reply to a setData.
 pub(crate) fn check_set(
     body: &[u8],
     key: u32,
     value_bytes: usize,
-    sight: &mut Sight,
+    seen: &mut SeenVersions,
     lane: usize,
 ) -> Checked<()> {
     let stat = Stat::decode(&mut JuteReader::new(body))?;
     check_stat(&stat, value_bytes)?;
-    sight.wrote(lane, key, &stat)
+    seen.wrote(lane, key, &stat)
 }
 
 impl Load for Set {
-    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, _lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         let key = self.keys.next();
         self.count += 1;
         self.template.append(xid, key, self.count, out);
-        Some(Ticket(u64::from(key)))
+        Some(RequestTag(u64::from(key)))
     }
 
-    fn check_reply(&mut self, lane: usize, ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
-        let key = ticket.0 as u32;
+    fn check_reply(&mut self, lane: usize, tag: RequestTag, reply: &Reply<'_>) -> Checked<Outcome> {
+        let key = tag.0 as u32;
         reply
             .must_succeed()
-            .and_then(|()| check_set(reply.body, key, self.value_bytes, &mut self.sight, lane))
+            .and_then(|()| check_set(reply.body, key, self.value_bytes, &mut self.seen, lane))
             .map_err(|wrong| {
                 wrong.during(format_args!("setData {}", self.template.family().leaf_path(key)))
             })?;

@@ -1,27 +1,27 @@
-//! `watch`: one znode, many watchers. An operation begins when the change is sent and ends when the last
-//! watcher has its event; only then every watcher sets its watch again, so that this is not measured with it,
-//! and must read what the event told of.
+//! `watch`: one znode, many watchers. An operation begins when the change is sent and ends when the last watcher
+//! has got its event. Only then all watchers set their watches again, which is therefore not measured; they must read
+//! the new value.
 //!
-//! Lane 0 writes, all others watch.
+//! Lane 0 writes, all other lanes watch.
 
 use std::ops::Range;
 use std::time::Instant;
 
 use herdsman_proto::{EventType, JuteReader, ReadRequest, Request, WriteRequest};
 
-use crate::load::{Checked, Load, Outcome, Reply, Ticket, Wrong};
+use crate::load::{Checked, Load, Outcome, Reply, RequestTag, WrongReply};
 use crate::template::append_frame;
 
-/// Lanes that write.
+/// The number of lanes that write.
 pub(crate) const WRITERS: usize = 1;
 const WRITER: usize = 0;
 
-/// What a watcher does.
+/// The state of a watcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Watcher {
     /// It has no watch.
     Unset,
-    /// It has asked for one.
+    /// It has requested one.
     Asked,
     /// It waits for the event.
     Set,
@@ -31,16 +31,16 @@ enum Watcher {
 pub(crate) struct Watch {
     path: String,
     watchers: Vec<Watcher>,
-    /// Watchers that have set their watch and had no event since.
+    /// The number of watchers with a watch and without an event since.
     set: usize,
     changes: u64,
     changed_at: Instant,
     /// The change has no reply yet.
     is_writing: bool,
-    /// Watchers that the change has not reached yet.
+    /// The number of watchers that have not got the event yet.
     unaware: usize,
     wakes_writer: bool,
-    /// Watchers that may set their watches again and have not heard so.
+    /// The watchers that may set their watches again and have not been woken.
     to_wake: Range<usize>,
 }
 
@@ -70,7 +70,7 @@ impl Watch {
         !self.is_writing && self.unaware == 0 && self.set == self.count()
     }
 
-    fn write(&mut self, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn write(&mut self, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         if !self.may_change() {
             return None;
         }
@@ -82,7 +82,7 @@ impl Watch {
         let set = WriteRequest::SetData { path, data, version: -1 };
         append_frame(xid, &Request::Write(set), out);
         self.changed_at = Instant::now();
-        Some(Ticket(0))
+        Some(RequestTag(0))
     }
 
     fn check_read(&mut self, lane: usize, reply: &Reply<'_>) -> Checked<()> {
@@ -90,7 +90,7 @@ impl Watch {
         let value = JuteReader::new(reply.body).buffer()?.unwrap_or_default();
         // Nobody changes it until all have set their watches.
         if self.changes > 0 && value != self.changes.to_be_bytes() {
-            return Err(Wrong::new("a watcher reads another value than its event told of"));
+            return Err(WrongReply::new("a watcher reads another value than its event told of"));
         }
         self.watchers[lane] = Watcher::Set;
         self.set += 1;
@@ -99,7 +99,7 @@ impl Watch {
 }
 
 impl Load for Watch {
-    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<Ticket> {
+    fn next_request(&mut self, lane: usize, xid: i32, out: &mut Vec<u8>) -> Option<RequestTag> {
         if lane == WRITER {
             return self.write(xid, out);
         }
@@ -109,10 +109,15 @@ impl Load for Watch {
         self.watchers[lane] = Watcher::Asked;
         let get = ReadRequest::GetData { path: self.path.as_str().into(), watch: true };
         append_frame(xid, &Request::Read(get), out);
-        Some(Ticket(0))
+        Some(RequestTag(0))
     }
 
-    fn check_reply(&mut self, lane: usize, _ticket: Ticket, reply: &Reply<'_>) -> Checked<Outcome> {
+    fn check_reply(
+        &mut self,
+        lane: usize,
+        _ticket: RequestTag,
+        reply: &Reply<'_>,
+    ) -> Checked<Outcome> {
         if lane == WRITER {
             self.is_writing = false;
             reply
@@ -129,7 +134,7 @@ impl Load for Watch {
     fn take_event(&mut self, lane: usize, kind: EventType, path: &str) -> Checked<Outcome> {
         let is_expected = kind == EventType::NodeDataChanged && path == self.path;
         if !is_expected || lane == WRITER || self.watchers[lane] != Watcher::Set {
-            return Err(Wrong::new(format!("an event that nobody waits for: {kind:?} of {path}")));
+            return Err(WrongReply::new(format!("unexpected event: {kind:?} of {path}")));
         }
         self.watchers[lane] = Watcher::Unset;
         self.set -= 1;
@@ -154,14 +159,14 @@ mod tests {
     fn answer(watch: &mut Watch, lane: usize, value: &[u8]) -> Checked<Outcome> {
         let mut body = Vec::new();
         body.put_buffer(Some(value));
-        watch.check_reply(lane, Ticket(0), &Reply { error: 0, body: &body })
+        watch.check_reply(lane, RequestTag(0), &Reply { error: 0, body: &body })
     }
 
     #[test]
     fn an_operation_ends_with_the_last_event() {
         let mut watch = Watch::new("/w".to_owned(), 3);
         let mut out = Vec::new();
-        assert_eq!(watch.next_request(WRITER, 1, &mut out), None, "nobody watches yet");
+        assert_eq!(watch.next_request(WRITER, 1, &mut out), None, "there is no watch yet");
         for lane in 1..3 {
             assert!(watch.next_request(lane, 1, &mut out).is_some());
             assert_eq!(watch.next_request(lane, 2, &mut out), None);
@@ -172,12 +177,12 @@ mod tests {
         let mut event = |lane| watch.take_event(lane, EventType::NodeDataChanged, "/w");
         assert_eq!(event(1), Ok(Outcome::Step));
         assert!(event(1).is_err(), "a watch fires once");
-        assert_eq!(watch.next_request(1, 3, &mut out), None, "not all have heard of the change");
+        assert_eq!(watch.next_request(1, 3, &mut out), None, "not all watchers have got the event");
         let last = watch.take_event(2, EventType::NodeDataChanged, "/w");
         assert!(matches!(last, Ok(Outcome::DoneSince(_))));
         assert_eq!([watch.next_woken(), watch.next_woken()], [Some(1), Some(2)]);
         assert_eq!(watch.next_woken(), None);
         assert!(watch.next_request(1, 3, &mut out).is_some());
-        assert!(answer(&mut watch, 1, b"old").is_err(), "the event told of another value");
+        assert!(answer(&mut watch, 1, b"old").is_err(), "the event was for another value");
     }
 }

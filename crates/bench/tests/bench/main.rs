@@ -1,7 +1,7 @@
 //! The load generator against live servers in this process. Rounds are a fraction of a second: what is asked
 //! here is whether the counting, the checking and the cleaning up are right, not how fast anything is.
 
-mod place;
+mod root;
 mod tls;
 mod workloads;
 

@@ -102,7 +102,7 @@ fn mistakes_are_reported_in_one_line_with_exit_code_2() {
         ("get --target a=h:x", "the port must be a number"),
         ("juggle", "invalid value 'juggle'"),
         ("get --keys 0", "--keys"),
-        ("get --root bench", "not a path of a znode"),
+        ("get --root bench", "not a valid znode path"),
         ("get --root /zookeeper/x", "belongs to the servers"),
         ("get --output /no/such/directory/x.json", "its directory must exist"),
         (&format!("get --target a=127.0.0.1:{port}"), "target a: cannot connect to"),

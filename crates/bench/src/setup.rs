@@ -1,10 +1,10 @@
-//! What a target must hold before it is measured, and what is taken away afterwards.
+//! Creates the znodes that a target needs before the measurement, and deletes them afterwards.
 //!
-//! The root is marked as ours by its data. A root that is there and has no mark belongs to somebody: it is
-//! refused, nothing in it is touched. One with the mark is left over from a run that was killed, or from
-//! `--keep`, and is emptied first, unless `--filled` says that its keys are to be used.
+//! The data of the root contains a mark of this program. An existing root without the mark is refused, and nothing
+//! in it is changed. One with the mark is left over from a run that was killed, or from `--keep`, and is emptied
+//! first, unless `--filled` says that its keys are to be used.
 //!
-//! Two runs at once with the same root on the same servers would take each other's znodes away.
+//! Two runs at the same time with the same root on the same servers would delete each other's znodes.
 
 use anyhow::{Context as _, Result, bail};
 use herdsman_proto::{ErrorCode, JuteReader, ReadRequest, Request, WriteRequest};
@@ -12,33 +12,33 @@ use herdsman_proto::{ErrorCode, JuteReader, ReadRequest, Request, WriteRequest};
 use crate::arguments::Znodes;
 use crate::dial::Session;
 use crate::names::Family;
-use crate::parts::Part;
 use crate::progress::Progress;
 use crate::script::{Script, run_to_end};
 use crate::stop::Stop;
 use crate::sweep::{Extent, sweep};
 use crate::target::Target;
+use crate::threads::ThreadShare;
 use crate::workload::create::{Create, PERSISTENT, create_request};
 
-/// Begins the data of a root that is ours.
+/// The beginning of the data of a root that this program has created.
 const MARK: &str = "herdsman bench";
 
 /// The name of the family that `--filled` keeps.
 const KEYS: &str = "keys";
 
-/// How the keys come to be there.
+/// How the keys are provided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
-    /// Nobody asks for them.
+    /// No workload uses them.
     Unused,
-    /// They are filled in now.
+    /// They are created now.
     FillIn,
-    /// They are there from an earlier run, and stay.
+    /// They exist from an earlier run, and are kept.
     AlreadyThere,
 }
 
 /// The znodes of a run on one target.
-pub(crate) struct Stage<'a> {
+pub(crate) struct Setup<'a> {
     pub(crate) target: &'a Target,
     pub(crate) znodes: &'a Znodes,
     pub(crate) keys: Keys,
@@ -50,8 +50,8 @@ pub(crate) fn keys_family(znodes: &Znodes) -> Family {
     Family::for_leaves(&znodes.root, KEYS, znodes.keys)
 }
 
-impl Stage<'_> {
-    /// Says whether it could be prepared; changes nothing.
+impl Setup<'_> {
+    /// Checks whether the target can be prepared; changes nothing.
     pub(crate) fn check(&self) -> Result<()> {
         let mut session = Session::open(self.target)?;
         let checked = self.check_root(&mut session);
@@ -63,8 +63,8 @@ impl Stage<'_> {
         format!("target {}: {}", self.target.name(), self.root())
     }
 
-    /// Makes the root ours, empty but for the keys, which are there afterwards. When it is asked to stop, the
-    /// keys are not complete, and the mark does not say that they are.
+    /// Creates and marks the root, empties it, and creates the keys. If it is stopped, the keys are not complete, and
+    /// the mark does not say that they are.
     pub(crate) fn prepare(&self, stop: &Stop) -> Result<()> {
         self.prepare_root(stop).with_context(|| self.about())
     }
@@ -85,7 +85,7 @@ impl Stage<'_> {
             return Ok(());
         }
         self.fill_keys(stop)?;
-        if stop.is_asked() {
+        if stop.is_requested() {
             return Ok(());
         }
         let mark = mark_text(self.znodes.keys, self.znodes.value_bytes);
@@ -96,8 +96,8 @@ impl Stage<'_> {
         })
     }
 
-    /// Does something in a session of its own: one that waited for millions of znodes to be filled in or
-    /// swept away would be over by then.
+    /// Calls `work` with a new session: a session that was idle while millions of znodes were created or deleted
+    /// would have expired.
     fn with_session<T>(&self, work: impl FnOnce(&mut Session) -> Result<T>) -> Result<T> {
         let mut session = Session::open(self.target)?;
         let done = work(&mut session);
@@ -114,15 +114,15 @@ impl Stage<'_> {
         Ok(data.is_some_and(|data| data.starts_with(MARK.as_bytes())))
     }
 
-    /// Refuses a root that is somebody else's.
+    /// Refuses a root that this program has not created.
     fn check_root(&self, session: &mut Session) -> Result<()> {
         match read(session, self.root())? {
             Some(data) if !data.starts_with(MARK.as_bytes()) => bail!(
-                "it exists and was not made by this program; nothing was changed; use another --root"
+                "it exists and was not created by this program; nothing was changed; use another --root"
             ),
             None if self.keys == Keys::AlreadyThere => {
                 bail!(
-                    "it does not exist; leave --filled out, or fill it in with `herdsman bench fill`"
+                    "it does not exist; leave out --filled, or create the keys with `herdsman bench fill`"
                 )
             }
             Some(mark) if self.keys == Keys::AlreadyThere => self.check_keys(&mark),
@@ -134,8 +134,8 @@ impl Stage<'_> {
         let (keys, value_bytes) = parse_mark(mark);
         if keys < self.znodes.keys || value_bytes != self.znodes.value_bytes {
             bail!(
-                "it was filled with {keys} keys of {value_bytes} bytes, and not with {} of {}; say \
-                 --keys {keys} --value-bytes {value_bytes}, or leave --filled out",
+                "it was filled with {keys} keys of {value_bytes} bytes, and not with {} of {}; use \
+                 --keys {keys} --value-bytes {value_bytes}, or leave out --filled",
                 self.znodes.keys,
                 self.znodes.value_bytes
             );
@@ -147,10 +147,10 @@ impl Stage<'_> {
         let family = keys_family(self.znodes);
         self.create_parents(&family, stop)?;
         let keys = self.znodes.keys;
-        let what = format!("filling {keys} keys into {}", self.target.name());
+        let what = format!("creating {keys} keys on {}", self.target.name());
         self.progress.announce(&what);
         let meter = self.progress.counting(&what, u64::from(keys));
-        let load = Create::new(&family, self.znodes.value_bytes, Part::WHOLE, keys);
+        let load = Create::new(&family, self.znodes.value_bytes, ThreadShare::WHOLE, keys);
         run_to_end(self.target, load, &meter, stop).map(|_| ())
     }
 
@@ -167,7 +167,7 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Takes everything away that was not there before.
+    /// Deletes everything that this run has created.
     pub(crate) fn clean(&self) -> Result<()> {
         let cleaned = self.with_session(|session| match self.keys {
             Keys::AlreadyThere if self.is_ours(session)? => self.sweep_families(session),
@@ -177,7 +177,7 @@ impl Stage<'_> {
         cleaned.with_context(|| self.about())
     }
 
-    /// Sweeps all families but the keys.
+    /// Deletes all families except the keys.
     fn sweep_families(&self, session: &mut Session) -> Result<()> {
         let (path, watch) = (self.root().into(), false);
         let list = ReadRequest::GetChildren { path, watch, with_stat: false };
@@ -195,31 +195,32 @@ impl Stage<'_> {
     }
 }
 
-/// Sweeps the root, unless it is not there or not ours.
-fn sweep_if_there(stage: &Stage<'_>, session: &mut Session) -> Result<()> {
-    if !stage.is_ours(session)? {
+/// Deletes the root if it exists and was created by this program.
+fn sweep_if_there(setup: &Setup<'_>, session: &mut Session) -> Result<()> {
+    if !setup.is_ours(session)? {
         return Ok(());
     }
-    sweep(stage.target, vec![stage.root().to_owned()], 0, Extent::All, stage.progress)
+    sweep(setup.target, vec![setup.root().to_owned()], 0, Extent::All, setup.progress)
 }
 
-/// The data of a znode, if it exists.
+/// Reads the data of a znode, if it exists.
 fn read(session: &mut Session, path: &str) -> Result<Option<Vec<u8>>> {
     let request = Request::Read(ReadRequest::GetData { path: path.into(), watch: false });
     match session.call(&request)? {
         (0, body) => Ok(Some(JuteReader::new(&body).buffer()?.unwrap_or_default().to_vec())),
         (code, _) if code == ErrorCode::NoNode.code() => Ok(None),
-        (code, _) => bail!("reading {path}: the server answers {}", crate::load::error_name(code)),
+        (code, _) => bail!("reading {path}: the server replied {}", crate::load::error_name(code)),
     }
 }
 
-/// Creates a znode and what is missing above it.
+/// Creates a znode and its missing ancestors.
 fn create_with_parents(session: &mut Session, path: &str, data: &str) -> Result<()> {
-    let above = path.match_indices('/').map(|(at, _)| &path[..at]).filter(|part| !part.is_empty());
-    for (path, data) in above.map(|part| (part, "")).chain([(path, data)]) {
+    let above =
+        path.match_indices('/').map(|(at, _)| &path[..at]).filter(|share| !share.is_empty());
+    for (path, data) in above.map(|share| (share, "")).chain([(path, data)]) {
         let (code, _) = session.call(&create_request(path, data.as_bytes(), PERSISTENT))?;
         if code != 0 && code != ErrorCode::NodeExists.code() {
-            bail!("creating {path}: the server answers {}", crate::load::error_name(code));
+            bail!("creating {path}: the server replied {}", crate::load::error_name(code));
         }
     }
     Ok(())
@@ -229,7 +230,7 @@ fn mark_text(keys: u32, value_bytes: usize) -> String {
     format!("{MARK} keys={keys} value-bytes={value_bytes}")
 }
 
-/// Keys and bytes of a value; 0 where the mark does not say.
+/// Returns the number of keys and the size of a value; 0 if the mark does not say.
 fn parse_mark(mark: &[u8]) -> (u32, usize) {
     let text = String::from_utf8_lossy(mark);
     let number = |name: &str| {
@@ -244,7 +245,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mark_says_what_was_filled_in() {
+    fn a_mark_contains_the_number_and_size_of_keys() {
         assert_eq!(parse_mark(mark_text(5_000_000, 100).as_bytes()), (5_000_000, 100));
         assert_eq!(parse_mark(MARK.as_bytes()), (0, 0));
     }

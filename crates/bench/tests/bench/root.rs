@@ -15,7 +15,7 @@ fn a_root_that_is_somebody_elses_is_refused_and_left_alone() {
     measured("get --root /mine/bench --keys 2 --rounds 1", &[&server]);
     assert_eq!(znodes(&server), before + 1, "what stands above a root stays");
     let words = refused("get --root /mine --keys 2", &[&server]);
-    assert!(words.contains("not made by this program"), "{words}");
+    assert!(words.contains("not created by this program"), "{words}");
     assert_eq!(znodes(&server), before + 1);
 }
 
@@ -47,7 +47,7 @@ fn a_server_that_is_not_there_is_said_so_before_anything_changes() {
     assert!(words.contains("target gone: cannot connect"), "{words}");
     assert_eq!(znodes(&server), before);
     let words = refused(&format!("get --target t0={address}"), &[&server]);
-    assert!(words.contains("two targets are called t0"), "{words}");
+    assert!(words.contains("two targets have the name t0"), "{words}");
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn who_is_asked_to_stop_measures_nothing_more_and_cleans_up() {
     let server = TestServer::start();
     let before = znodes(&server);
     let stop = Stop::never();
-    stop.ask();
+    stop.request();
     let arguments = arguments("get --keys 5000 --duration 3600", &[&server]);
     let report = measure(&arguments, Progress::Silent, &stop).unwrap();
     assert!(report.rows.is_empty());
