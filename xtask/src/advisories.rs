@@ -1,10 +1,10 @@
-//! Known vulnerabilities of the crates that we stand on, by RustSec's database.
+//! Looks up our dependencies in RustSec's database of vulnerabilities.
 //!
-//! In: the lock files and the database. Out: what is known of the versions in them. A vulnerability fails, and
-//! so does code that is known to be unsound; that a crate is not kept any more is told.
+//! In: the lock files and the database. Out: the advisories for the versions in them. The check fails on a vulnerability
+//! and on code that is known to be unsound; a crate that is no longer maintained is only reported.
 //!
-//! The database is a git repository and in no package registry, so a machine that reaches only those cannot
-//! have it: there the step of `cargo xtask test` is skipped, and says so.
+//! The database is a git repository and not in a package registry. On a machine that can only reach
+//! registries, the step of `cargo xtask test` is skipped, with a message.
 
 use std::path::{Path, PathBuf};
 
@@ -63,12 +63,13 @@ pub fn run(options: &Options) -> Result<()> {
     }
     match problems {
         0 => Ok(()),
-        _ => bail!("{problems} problems are known: update those crates, or do without them"),
+        _ => bail!("{problems} problems are known: update those crates, or remove them"),
     }
 }
 
 fn open(folder: &Path) -> Result<Database> {
-    Database::open(folder).with_context(|| format!("{} is no advisory database", folder.display()))
+    Database::open(folder)
+        .with_context(|| format!("{} is not an advisory database", folder.display()))
 }
 
 fn findings(database: &Database, lock: &Lockfile) -> Findings {

@@ -1,4 +1,4 @@
-//! The digest of a tree, computed from what clients see of it. Written apart from `crates/tree`.
+//! The digest of a tree, computed from what clients see of it. Independent of `crates/tree`.
 
 use crate::listing::{Node, Nodes};
 

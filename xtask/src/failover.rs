@@ -1,9 +1,10 @@
-//! How long writes stand still when a leader dies: a measurement, not a test.
+//! Measures the write outage when a leader is killed: a measurement, not a test.
 //!
 //! Three servers, a client at each of the two that do not lead. Both write without pause; the leader
 //! gets `kill -9`; both reconnect to their server every few milliseconds and write on. The time of a
 //! round runs from the kill to the first write that the new leader's epoch acknowledges, anywhere; the
-//! time until both survivors take writes is told too. Then the dead server comes back, and so on.
+//! time until both survivors accept writes is printed, too. Then the killed server is restarted, and the next round
+//! begins.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -117,7 +118,7 @@ fn await_write(done: &Receiver<Instant>) -> Result<Instant> {
 }
 
 /// Writes at one server until a write is acknowledged in a later epoch than the first one's; tells
-/// of the first and of that one. Ends silently when nobody listens any more.
+/// of the first and of that one. Ends silently when the receiver is dropped.
 fn write_across(address: &str, id: usize, ready: &Sender<()>, done: &Sender<Instant>) {
     let started = Instant::now();
     let mut ticket = Ticket::new(SESSION_TIMEOUT_MS);

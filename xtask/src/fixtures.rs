@@ -1,7 +1,7 @@
 //! Makes `fixtures/`: small data directories written by Apache releases, each with what Apache
 //! itself reads from it.
 //!
-//! The expectation is never our own opinion: a copy of the finished directory is opened by the
+//! The expectation never comes from our code: a copy of the finished directory is opened by the
 //! release that wrote it, every node is read over the wire, and the hidden part comes from the
 //! snapshot that Apache writes when it starts.
 
@@ -20,15 +20,15 @@ use crate::snapshot::{self, Snapshot};
 
 const BULK: usize = 20;
 
-/// One way for a data directory to come about.
+/// One way to make a data directory.
 struct Variant {
     name: &'static str,
     properties: &'static [(&'static str, &'static str)],
-    life: Life,
+    starts: Starts,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Life {
+enum Starts {
     /// Written, stopped, started, written again, stopped: a snapshot and a log behind it.
     Twice,
     /// As `Twice`, and started once more: the newest snapshot holds everything.
@@ -38,18 +38,18 @@ enum Life {
 }
 
 const VARIANTS: &[Variant] = &[
-    Variant { name: "plain", properties: &[], life: Life::Twice },
+    Variant { name: "plain", properties: &[], starts: Starts::Twice },
     Variant {
         name: "gz",
         properties: &[("zookeeper.snapshot.compression.method", "gz")],
-        life: Life::Thrice,
+        starts: Starts::Thrice,
     },
     Variant {
         name: "snappy",
         properties: &[("zookeeper.snapshot.compression.method", "snappy")],
-        life: Life::Thrice,
+        starts: Starts::Thrice,
     },
-    Variant { name: "unclean", properties: &[], life: Life::Killed },
+    Variant { name: "unclean", properties: &[], starts: Starts::Killed },
     Variant {
         name: "old-style",
         properties: &[
@@ -57,11 +57,11 @@ const VARIANTS: &[Variant] = &[
             ("zookeeper.closeSessionTxn.enabled", "false"),
             ("zookeeper.serializeLastProcessedZxid.enabled", "false"),
         ],
-        life: Life::Twice,
+        starts: Starts::Twice,
     },
 ];
 
-/// Makes all fixtures anew.
+/// Regenerates all fixtures.
 pub fn make() -> Result<()> {
     for program in [Program::Apache38, Program::Apache] {
         for variant in VARIANTS {
@@ -76,7 +76,7 @@ pub fn make() -> Result<()> {
 fn make_one(program: Program, variant: &Variant) -> Result<()> {
     let work = paths::fresh_dir(&format!("fixtures-{}-{}", program.name(), variant.name))?;
     let data_dir = work.join("data");
-    live(&spec(program, variant, &data_dir), variant.life)?;
+    run(&spec(program, variant, &data_dir), variant.starts)?;
     let copy = work.join("copy");
     paths::copy_dir(&data_dir, &copy)?;
     let expected = expectation(program, &copy)?;
@@ -99,10 +99,10 @@ fn spec(program: Program, variant: &Variant, data_dir: &Path) -> Spec {
     spec
 }
 
-fn live(spec: &Spec, life: Life) -> Result<()> {
+fn run(spec: &Spec, starts: Starts) -> Result<()> {
     let server = spec.start()?;
     let _open = scenario::first_part(&server.address, BULK)?;
-    if life == Life::Killed {
+    if starts == Starts::Killed {
         let _unanswered = scenario::unanswered_writes(&server.address, 100)?;
         return server.kill();
     }
@@ -110,7 +110,7 @@ fn live(spec: &Spec, life: Life) -> Result<()> {
     let server = spec.start()?;
     let _open = scenario::second_part(&server.address, BULK)?;
     server.stop()?;
-    if life == Life::Thrice {
+    if starts == Starts::Thrice {
         spec.start()?.stop()?;
     }
     Ok(())

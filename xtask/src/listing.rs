@@ -88,7 +88,7 @@ fn line(path: &str, Node { data, stat, acl }: &Node) -> String {
     fields.join("\t")
 }
 
-/// Data as it stands in a listing.
+/// Data in the form of a listing.
 pub fn data_text(data: Option<&[u8]>) -> String {
     match data {
         None => "-".into(),

@@ -1,4 +1,4 @@
-//! The project's own commands, run as `cargo xtask COMMAND`. docs/testing.md tells what each test
+//! The project's own commands, run as `cargo xtask COMMAND`. docs/testing.md says what each test
 //! shows.
 
 mod advisories;
@@ -52,69 +52,68 @@ enum Task {
     /// Check the repository's own rules: crate edges, file and line lengths, module docs,
     /// leftovers.
     Tidy,
-    /// Look for known vulnerabilities in the crates that we stand on.
+    /// Look for known vulnerabilities in our dependencies.
     ///
-    /// The database is RustSec's, which git brings. Fails on a vulnerability and on unsound code; says
-    /// which crates are not kept any more.
+    /// Uses RustSec's database, which is fetched with git. Fails on a vulnerability and on unsound code; reports
+    /// crates that are no longer maintained.
     Advisories(advisories::Options),
-    /// Install the programs of others that the interop suites need.
+    /// Install the other programs that the interop suites need.
     ///
     /// Jars, a Python environment and an npm folder go to target/peers; a JDK, a C compiler, the C client
     /// and a Kerberos realm's programs come as Debian packages. A second run only compares stamps.
     Peers {
-        /// Only these; all that the tests need when none is named.
+        /// Install only these; by default all that the tests need.
         #[arg(value_enum)]
         peers: Vec<Peer>,
     },
     /// Run one interop suite.
     Interop {
-        /// Which suite.
+        /// The suite.
         #[arg(value_enum)]
         suite: Suite,
-        /// The server under test. `apache` shows that the suite itself is right.
+        /// The server under test. `apache` shows that the suite itself is correct.
         #[arg(long, value_enum, default_value_t = Program::Herdsman)]
         server: Program,
         /// With `recipes`: instead of the checks, contend for this many seconds with connections cut and servers
         /// killed.
         #[arg(long)]
         seconds: Option<u64>,
-        /// For the program that the suite runs (the differential ones), such as `-- --seed 7 --shrink`.
+        /// Arguments of the program that the suite runs (the differential suites), such as `-- --seed 7 --shrink`.
         #[arg(last = true)]
         arguments: Vec<String>,
     },
     /// Kill, pause and cut off the servers of an ensemble under load; nothing may be lost.
     Chaos(chaos::Options),
-    /// Measure how long writes stand still when a leader is killed.
+    /// Measure the write outage when a leader is killed.
     Failover(failover::Options),
     /// Pause a leader until another is elected, and check that it does not answer syncs with old data.
     StaleSyncs(stale_syncs::Options),
-    /// Attack servers with hostile clients, and measure what good clients notice of it.
+    /// Attack servers with hostile clients, and measure the effect on good clients.
     ///
-    /// Fails if a good client gets an error or waits too long, if a server ends, takes too much memory, or keeps what
-    /// the attack took.
+    /// Fails if a good client gets an error or waits too long, if a server exits, uses too much memory, or does not
+    /// release the resources of the attack.
     Hostile(hostile::Options),
-    /// Measure Herdsman and Apache 3.9.5 beside each other and write docs/benchmarks.md.
+    /// Compare the speed of Herdsman and Apache 3.9.5, and write docs/benchmarks.md.
     ///
-    /// Takes hours in full; `--only` runs single parts, `--quick` shows within minutes that they
-    /// work. What a part measured is kept in target/bench, and the document is made of what is
-    /// there.
+    /// A full run takes hours; `--only` runs single parts, and `--quick` checks within minutes that they
+    /// work. Results are kept in target/bench, and the document is generated from them.
     Bench(bench::Options),
     /// Measure how costs grow up to 100,000 sessions, 1,000,000 children and 20,000,000 znodes.
     ///
     /// Compares the cost of one session, watcher, child or znode at the smallest and the largest size, and
-    /// measures what other clients notice meanwhile. Takes about an hour in full. What a part measured is kept
-    /// in target/scale, and docs/scale.md is made of what is there.
+    /// measures what other clients notice meanwhile. A full run takes about an hour. Results are kept in
+    /// target/scale, and docs/scale.md is generated from them.
     Scale(scale::Options),
     /// Count the instructions of single operations and compare with benches/instructions/baseline.txt.
     ///
     /// Counts do not depend on how busy the machine is. A case that needs more than the tolerance
     /// allows fails; valgrind is installed where it is missing.
     Instructions(instructions::Options),
-    /// Make known mistakes in a copy of the sources, and see the simulator find each of them.
+    /// Make known mistakes in a copy of the sources, and check that the simulator finds each of them.
     ///
     /// The mistakes are the patches in crates/sim/mistakes. Takes about a minute for each.
     Mistakes(mistakes::Options),
-    /// Make the data directories under fixtures/ anew, with Apache 3.8.0 and 3.9.5.
+    /// Regenerate the data directories in fixtures/ with Apache 3.8.0 and 3.9.5.
     Fixtures,
 }
 

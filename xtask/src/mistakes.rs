@@ -50,8 +50,8 @@ pub fn run(options: &Options) -> Result<()> {
             failed.push(patch.name.as_str());
         }
     }
-    println!("{} mistakes, {} not found as they should be", patches.len(), failed.len());
-    ensure!(failed.is_empty(), "not found as their patches say: {}", failed.join(", "));
+    println!("{} mistakes, {} not found as stated in their patches", patches.len(), failed.len());
+    ensure!(failed.is_empty(), "not found as stated in their patches: {}", failed.join(", "));
     Ok(())
 }
 

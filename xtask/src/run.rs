@@ -40,7 +40,7 @@ pub fn all_output(command: &mut Command, input: &str) -> Result<Done> {
     let mut child = command.spawn().with_context(|| format!("running {name}"))?;
     // The command holds the pipe's writing end; it must close for the reader to see the end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
-    let mut stdin = child.stdin.take().context("standard input was asked for")?;
+    let mut stdin = child.stdin.take().context("standard input is a pipe")?;
     let input = input.to_string();
     let feeder = std::thread::spawn(move || stdin.write_all(input.as_bytes()));
     let mut bytes = Vec::new();

@@ -1,10 +1,10 @@
-//! The same life of a server, lived again for every fixture and disk test: all kinds of node and of
-//! transaction.
+//! The requests that every fixture and disk test sends to a server: all kinds of nodes and of
+//! transactions.
 //!
 //! In: a session-less address. Out: a data directory that holds persistent, sequential, ephemeral,
 //! container and TTL nodes, absent and empty data, ACLs of several schemes, quotas, multis that
 //! succeed and fail, and failed requests. The first part runs on an empty server, the second on the
-//! same server started again, so that its state lies in a snapshot and in a log behind it.
+//! same server after a restart, so that its state is in a snapshot and in the log after it.
 
 use anyhow::{Result, ensure};
 
@@ -161,7 +161,7 @@ fn multis(session: &mut Session) -> Result<()> {
         Op::create("/app/multi/gone", None, 0),
         Op::delete("/app/multi/gone", 0),
     ]))?;
-    // The reply's own code is 0: the failure is told inside, and the log gets a multi of error records.
+    // The reply's own code is 0: the failure is inside it, and the log gets a multi of error records.
     session.ok(&Op::Multi(vec![
         Op::create("/app/multi/never", None, 0),
         Op::set_data("/app/multi/a", Some(b"never"), 7),

@@ -3,7 +3,7 @@
 //!
 //! In: which program, a data directory, settings. Out: an address that answers. The process dies
 //! with the value. Both kinds get the same zoo.cfg and the same `-D` properties, which is part of
-//! what is tested. [`Spec`] is one server that stands alone; `ensemble` makes several that belong
+//! what is tested. [`Spec`] is one standalone server; `ensemble` makes several that belong
 //! together out of [`Launch`].
 
 use std::fs::{self, File};
@@ -378,7 +378,7 @@ impl Server {
         Ok(kill_process(self.pid(), Signal::STOP)?)
     }
 
-    /// Lets a paused process go on.
+    /// Resumes a paused process (SIGCONT).
     pub fn resume(&self) -> Result<()> {
         Ok(kill_process(self.pid(), Signal::CONT)?)
     }
@@ -432,7 +432,7 @@ impl Drop for Server {
 }
 
 /// The first of this many neighbouring ports that were free a moment ago. They lie below the range
-/// that the system hands out to outgoing connections, so none of those takes one between two
+/// that the system uses for outgoing connections, so none of those takes one between two
 /// starts of a server.
 pub fn free_ports(count: u16) -> Result<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);

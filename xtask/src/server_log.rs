@@ -1,8 +1,8 @@
 //! Reads what servers log in ensembles: how a server was brought up to date, and what Apache's
 //! servers complain about (they log what `interop/zookeeper/logback-ensemble.xml` says).
 //!
-//! Connections break in these tests, so exceptions that say only that are no complaint. All else
-//! that Apache calls an error is, and so are warnings that it gives only to peers that break the
+//! Connections break in these tests, so exceptions that only report that do not count. Everything else
+//! that Apache logs as an error counts, and so do warnings that it logs only for peers that violate the
 //! protocol.
 
 use crate::server::Program;

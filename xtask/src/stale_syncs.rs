@@ -1,8 +1,8 @@
-//! A leader that stood still does not answer a sync from its past.
+//! Checks that a leader that was paused and replaced does not answer a sync with old data.
 //!
 //! In each round the leader's process is stopped, the others elect another leader, and a write is acknowledged there.
-//! Then clients of the stopped process send a sync and a read behind it, and the process goes on. Whoever gets an
-//! answer to the sync must read that write; a connection that is closed instead is fine.
+//! Then clients of the stopped process send a sync and a read after it, and the process is resumed. A client that gets a
+//! reply to the sync must read that write; closing the connection instead is also correct.
 //!
 //! `--leader apache` shows that the test finds stale answers (ZOOKEEPER-1675).
 
@@ -136,5 +136,5 @@ fn make_lead(ensemble: &mut Ensemble, program: Program) -> Result<usize> {
         ensemble.await_serving()?;
         ensemble.start(leader)?;
     }
-    anyhow::bail!("no server of {} came to lead", program.name())
+    anyhow::bail!("no server of {} became the leader", program.name())
 }

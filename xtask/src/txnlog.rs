@@ -1,5 +1,5 @@
 //! Reads the digests out of transaction logs: each record carries the digest that its leader
-//! computed for the tree after it. Written apart from `crates/store`.
+//! computed for the tree after it. Independent of `crates/store`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,7 +20,7 @@ const DIGEST_BYTES: usize = 4 + 8;
 /// zxid to the digest in its record, over all log files of a data directory.
 pub type Digests = BTreeMap<i64, i64>;
 
-/// Reads all log files; what lies behind a torn end is left out, as servers do.
+/// Reads all log files; records after a torn end are ignored, as in servers.
 pub fn digests(data_dir: &Path) -> Result<Digests> {
     let mut digests = Digests::new();
     for entry in fs::read_dir(data_dir.join("version-2"))? {

@@ -1,9 +1,9 @@
-//! What must hold when an ensemble has been through something and is whole again.
+//! The checks of an ensemble after faults, when all servers are connected again.
 //!
 //! In: the ensemble, all servers serving, and a check of its nodes. Checked while it runs: every
 //! server holds the same nodes, they pass that check, no ephemeral node is left, no server
 //! counts a digest mismatch, and the digests of their own trees agree. Then the servers are
-//! stopped, and checked are the digests in their logs, and what Apache had to say.
+//! stopped, and the digests in their logs and the errors in Apache's logs are checked.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,25 +28,25 @@ const REMEMBERED_EVERY: i64 = 128;
 /// and the time of that are its own.
 pub const CONFIG_NODE: &str = "/zookeeper/config";
 
-/// What an ensemble has been through.
+/// How severe the disturbances of an ensemble were, which decides what Apache's log may report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Weather {
-    /// Servers came and went one at a time, and no learner was sent a snapshot while writes went on:
-    /// Apache has no reason to complain of anything.
-    Calm,
-    /// The same under load. A leader that was stopped may have logged what nobody else has, and Apache
-    /// sends a snapshot to such a learner, while writes go on: it finds digests that differ until
-    /// the learner has caught up.
-    Breeze,
-    /// Anything may have happened at any time. Apache then finds digests that differ until a learner
-    /// has caught up with a snapshot, and leaders that their followers refuse.
-    Storm,
+pub enum Severity {
+    /// Servers were restarted one at a time, and no learner got a snapshot during writes: Apache's log may
+    /// have no error at all.
+    OneAtATime,
+    /// The same under load. A leader that was stopped may have logged txns that no other server has, and
+    /// Apache sends a snapshot to such a learner during writes: it reports different digests until the
+    /// learner has caught up.
+    UnderLoad,
+    /// Any fault may have happened at any time. Apache then reports different digests until a learner has
+    /// caught up with a snapshot, and leaders that their followers refuse.
+    Faults,
 }
 
 /// Fails with the first thing that does not hold, `check` of the nodes included. Stops the servers.
 pub fn judge(
     ensemble: &mut Ensemble,
-    weather: Weather,
+    severity: Severity,
     check: impl FnOnce(&Nodes) -> Result<()>,
 ) -> Result<()> {
     ensemble.await_serving()?;
@@ -55,19 +55,19 @@ pub fn judge(
     let nodes = equal_nodes(ensemble)?;
     check(&nodes)?;
     equal_hashes(ensemble, remembered)?;
-    for member in without_excuse(ensemble, weather)? {
+    for member in without_excuse(ensemble, severity)? {
         no_mismatch_counted(member).with_context(|| member.to_string())?;
     }
     ensemble.stop_all()?;
     equal_log_digests(ensemble, digest::of(&nodes))?;
-    ensemble.ids().try_for_each(|id| quiet_log(ensemble.member(id), weather))
+    ensemble.ids().try_for_each(|id| quiet_log(ensemble.member(id), severity))
 }
 
 /// The servers that must not have found any digest to differ.
-fn without_excuse(ensemble: &Ensemble, weather: Weather) -> Result<Vec<&Member>> {
+fn without_excuse(ensemble: &Ensemble, severity: Severity) -> Result<Vec<&Member>> {
     let mut judged = Vec::new();
     for member in ensemble.ids().map(|id| ensemble.member(id)) {
-        let excused = weather != Weather::Calm
+        let excused = severity != Severity::OneAtATime
             && member.program() == Program::Apache
             && !server_log::mismatches(&member.log()?).is_empty();
         if !excused {
@@ -192,20 +192,22 @@ fn equal_log_digests(ensemble: &Ensemble, seen: i64) -> Result<()> {
 }
 
 /// Apache must have found nothing wrong, neither with digests nor with what it was sent.
-fn quiet_log(member: &Member, weather: Weather) -> Result<()> {
+fn quiet_log(member: &Member, severity: Severity) -> Result<()> {
     let path = member.dir().join(format!("{}.log", Program::Apache.name()));
     let Ok(log) = fs::read(&path) else {
         return Ok(());
     };
     let log = String::from_utf8_lossy(&log);
-    let (mismatches, complaints) = match weather {
-        Weather::Calm => (server_log::mismatches(&log), server_log::complaints(&log)),
-        Weather::Breeze => (server_log::unexcused_mismatches(&log), server_log::complaints(&log)),
-        Weather::Storm => {
+    let (mismatches, complaints) = match severity {
+        Severity::OneAtATime => (server_log::mismatches(&log), server_log::complaints(&log)),
+        Severity::UnderLoad => {
+            (server_log::unexcused_mismatches(&log), server_log::complaints(&log))
+        }
+        Severity::Faults => {
             (server_log::unexcused_mismatches(&log), server_log::protocol_warnings(&log))
         }
     };
     let said: Vec<_> = mismatches.into_iter().chain(complaints).take(10).collect();
-    ensure!(said.is_empty(), "{} says:\n{}", path.display(), said.join("\n"));
+    ensure!(said.is_empty(), "the log of {} has:\n{}", path.display(), said.join("\n"));
     Ok(())
 }

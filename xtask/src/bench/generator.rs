@@ -1,4 +1,4 @@
-//! Runs `herdsman bench`, the load generator, as a process of its own, and reads what it measured.
+//! Runs `herdsman bench`, the load generator, as a separate process, and reads what it measured.
 //!
 //! It is the release build that generates the load, not this program: this one is built for quick
 //! compiling.
@@ -66,7 +66,7 @@ pub struct Load {
     pub echo: Echo,
     /// How often each target gets its turn.
     pub rounds: usize,
-    /// How long a turn is measured.
+    /// The length of a round.
     pub duration_s: u64,
     /// How long it is loaded before that.
     pub warmup_s: u64,

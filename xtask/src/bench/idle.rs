@@ -1,4 +1,4 @@
-//! The memory that a session takes which does nothing.
+//! The memory of an idle session.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::raw::Measured;
 use crate::server::Server;
 use crate::wire::Session;
 
-/// Longer than it takes to open all of them: nobody pings.
+/// Longer than it takes to open all of them: the sessions send no pings.
 const SESSION_TIMEOUT_MS: i32 = 600_000;
 const OPENERS: usize = 4;
 /// What a process needs beside its sessions.
@@ -64,7 +64,7 @@ fn connections(server: &Server) -> Result<usize> {
     let text = server.four_letters("mntr")?;
     let mut pairs = text.lines().filter_map(|line| line.split_once('\t'));
     let found = pairs.find(|(name, _)| *name == "zk_num_alive_connections");
-    let (_, value) = found.context("mntr does not tell zk_num_alive_connections")?;
+    let (_, value) = found.context("mntr does not print zk_num_alive_connections")?;
     Ok(value.trim().parse()?)
 }
 

@@ -2,7 +2,7 @@
 //! properties, and data directories on the same disk.
 //!
 //! Parts that only send load share one running pair, so that Java has compiled what it compiles
-//! before most of them begin. Parts that need servers of their own start them from [`Lab::spec`],
+//! before most of them begin. Parts that need other servers start them from [`Lab::spec`],
 //! one at a time. All servers die with the lab, and with this process however it ends.
 
 use std::fs;
@@ -38,7 +38,7 @@ pub fn target_name(program: Program) -> &'static str {
 /// How many servers a target has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// One that stands alone.
+    /// A standalone server.
     One,
     /// An ensemble of three.
     Three,
@@ -163,12 +163,12 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         self.stop();
-        // Gigabytes that nobody needs any more; what stays is removed by the next run.
+        // Gigabytes that are no longer needed; what stays is removed by the next run.
         let _ = remove(&self.work);
     }
 }
 
-/// A server that stands alone, with the settings that all are measured with.
+/// A standalone server, with the settings that all are measured with.
 pub fn spec(program: Program, data_dir: &Path) -> Spec {
     let plain = Spec::plain(program, data_dir).property("zookeeper.forceSync", "yes");
     Spec { jvm: Jvm::Usual { heap_mib: HEAP_MIB }, within: dies_with_us(), ..plain }

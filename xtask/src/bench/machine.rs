@@ -1,5 +1,5 @@
-//! The machine as far as it explains numbers: cores, processor, memory, kernel, disk, Java. Nothing
-//! that tells whose it is or what it is called.
+//! The properties of the machine that explain the numbers: cores, processor, memory, kernel, disk, Java. Not
+//! its name or owner.
 
 use std::fs;
 use std::path::Path;

@@ -141,7 +141,7 @@ pub fn snapshot(lab: &mut Lab) -> Result<Measured> {
     for _ in 0..lab.scale.rounds {
         for program in PROGRAMS {
             let quiet = longest_gap_ms(lab, program, NEVER)?;
-            ensure!(quiet.snapshots == 0, "{} took a snapshot unasked", program.name());
+            ensure!(quiet.snapshots == 0, "{} took a snapshot without a request", program.name());
             let busy = longest_gap_ms(lab, program, snap_count)?;
             ensure!(busy.snapshots > 0, "{} took no snapshot during the load", program.name());
             println!(

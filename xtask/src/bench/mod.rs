@@ -1,10 +1,9 @@
-//! `cargo xtask bench`: Herdsman and Apache 3.9.5 beside each other, and what the machine itself can
-//! do.
+//! `cargo xtask bench`: compares Herdsman, Apache 3.9.5 and the limits of the machine itself.
 //!
 //! In: which parts, how large, how long. Out: a file of raw numbers for each part
 //! (`target/bench/PART.json`), and the document with tables and plots that is made of all such files.
 //! Both programs get the same settings and sync every write to the same disk; the load comes from
-//! `herdsman bench`. A part that fails is named, and the others go on.
+//! `herdsman bench`. A part that fails is named, and the others continue.
 //! Not here: measuring requests (`crates/bench`), and starting servers (`server`, `ensemble`).
 
 pub mod document;
@@ -44,13 +43,13 @@ pub struct Options {
     /// Measure only these parts, with commas between them; `document` only writes the document.
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     only: Vec<String>,
-    /// Small and short, to see that it works. Its results go to target/bench/quick.
+    /// Run small and short, to check that it works. The results go to target/bench/quick.
     #[arg(long)]
     quick: bool,
-    /// How often each server gets its turn.
+    /// How many rounds each server is measured.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: Option<u32>,
-    /// How long a turn is measured.
+    /// The length of a round.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     duration: Option<u64>,
     /// Where benchmarks.md and its plots go; docs, or target/bench/quick with --quick.
@@ -92,7 +91,7 @@ pub fn run(options: &Options) -> Result<()> {
         for part in PARTS {
             println!("{:18} {}", part.name, part.about);
         }
-        println!("{DOCUMENT:18} the document, made of what was measured before");
+        println!("{DOCUMENT:18} the document only, from earlier measurements");
         return Ok(());
     }
     let failed = if chosen.is_empty() { Vec::new() } else { measure_all(&chosen, options)? };

@@ -1,5 +1,4 @@
-//! How long writes stand still when a leader is killed: what `cargo xtask failover` measures, for
-//! both programs.
+//! The write outage when a leader is killed, as `cargo xtask failover` measures it, for both programs.
 
 use anyhow::Result;
 

@@ -19,7 +19,7 @@ pub struct Part {
 enum How {
     /// The load generator against both programs, beside each other.
     Load(Shape),
-    /// Something of its own.
+    /// A function that measures it.
     Own(fn(&mut Lab) -> Result<Measured>),
 }
 

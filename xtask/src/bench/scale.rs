@@ -4,9 +4,9 @@
 /// Sizes and times of all parts.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// How often each server gets its turn.
+    /// How many rounds each server is measured.
     pub rounds: usize,
-    /// How long a turn is measured.
+    /// The length of a round.
     pub duration_s: u64,
     /// How long a server is loaded before that.
     pub warmup_s: u64,

@@ -1,5 +1,5 @@
-//! How cost grows: reads against the size of the tree, lists of children against their length,
-//! watches against their number.
+//! How cost grows: reads with the size of the tree, lists of children with their length,
+//! watches with their number.
 //!
 //! No snapshots are taken here, and where single requests are timed nothing is synced to disk: both
 //! would hide what these parts look for.
@@ -132,7 +132,7 @@ pub fn watches(lab: &mut Lab) -> Result<Measured> {
         leave_watches(&server, lab.scale.calls * WARM_UP)?;
         for &count in lab.scale.watches {
             let took = leave_watches(&server, count)?;
-            println!("{}: {count} watches left in {took:.1} ms", program.name());
+            println!("{}: {count} watches set in {took:.1} ms", program.name());
             measured.plot("register_ms", target_name(program), count, took);
         }
         server.kill()?;
@@ -142,7 +142,7 @@ pub fn watches(lab: &mut Lab) -> Result<Measured> {
         let load = Load::new("watch", watchers, 1, &lab.scale);
         for row in load.run(&targets(&servers), lab.work())?.rows {
             let took = row.median(|round| round.latency.p50_us) / 1000.0;
-            println!("{}: {watchers} watchers told in {took:.2} ms", row.target);
+            println!("{}: {watchers} watchers notified in {took:.2} ms", row.target);
             measured.plot("fan_out_ms", &row.target, watchers, took);
         }
     }

@@ -21,9 +21,9 @@ pub enum Fault {
     PowerCut,
     /// Any one is ended with SIGTERM.
     StopOne,
-    /// The leader stands still (SIGSTOP).
+    /// The leader is paused (SIGSTOP).
     PauseLeader,
-    /// Any one stands still.
+    /// Any server is paused.
     PauseOne,
     /// All but the leader stand still.
     PauseFollowers,
@@ -80,20 +80,20 @@ const JUMPS: &[Fault] = &[Fault::JumpLeaderClock, Fault::JumpOneClock];
 /// How far a clock jumps, either way.
 const JUMP_SECONDS_MAX: usize = 3_600;
 
-/// Draws every fault once before any comes again, so that two short storms have all of them.
-pub struct Deck {
+/// A random sequence that has every fault once before any is repeated, so that even two short runs have all of them.
+pub struct FaultSequence {
     left: Vec<Fault>,
     /// What decides about faults.
     pub rng: Rng,
 }
 
-impl Deck {
-    /// A full one.
-    pub fn new(seed: u64) -> Deck {
-        Deck { left: Vec::new(), rng: Rng::new(seed) }
+impl FaultSequence {
+    /// Creates a sequence with all faults.
+    pub fn new(seed: u64) -> FaultSequence {
+        FaultSequence { left: Vec::new(), rng: Rng::new(seed) }
     }
 
-    /// The next one of those that can happen to this ensemble.
+    /// Returns the next fault that is possible in this ensemble.
     pub fn draw(&mut self, ensemble: &Ensemble) -> Fault {
         let mut all = FAULTS.to_vec();
         if ensemble.cables().is_some() {
@@ -114,7 +114,7 @@ impl Deck {
 }
 
 impl Fault {
-    /// Lets it happen; tells what happened to whom.
+    /// Injects the fault; returns a text that says what happened to which server.
     pub fn strike(self, ensemble: &mut Ensemble, rng: &mut Rng) -> Result<String> {
         let ids: Vec<usize> = ensemble.ids().collect();
         let any = *rng.pick(&ids);
@@ -226,7 +226,7 @@ fn jump(member: &Member, rng: &mut Rng) -> Result<()> {
     member.set_clock(if rng.below(2) == 0 { seconds } else { -seconds })
 }
 
-/// Makes all links whole, sets all clocks right, lets all paused servers go on and starts all that are down.
+/// Makes all links whole, sets all clocks right, resumes all paused servers and starts all stopped ones.
 ///
 /// A server that was left out of the membership and has stopped cannot start by itself: it waits until
 /// it is in again, and gets its first zoo.cfg, as an operator would give it one.
@@ -281,8 +281,8 @@ mod tests {
 
     #[test]
     fn every_fault_comes_before_any_comes_again() {
-        let mut deck = Deck::new(1);
-        let drawn: Vec<_> = (0..FAULTS.len()).map(|_| deck.draw_from(FAULTS)).collect();
+        let mut faults = FaultSequence::new(1);
+        let drawn: Vec<_> = (0..FAULTS.len()).map(|_| faults.draw_from(FAULTS)).collect();
         assert!(FAULTS.iter().all(|fault| drawn.contains(fault)));
     }
 }

@@ -1,11 +1,11 @@
 //! Chaos: real server processes under load while they are killed, paused and cut off.
 //!
 //! In: how many servers, how long, which workloads, a seed. Out: a line for each fault, and a table
-//! that says for each workload what does not hold (see `workloads`). Besides, all servers are equal in
-//! the end, no ephemeral node is left (see `verdict`), and the ensemble serves again each time it is
-//! whole.
-//! Links are cut where the machine lets us make network namespaces; elsewhere that is left out and
-//! said. The seed decides faults and requests; what meets what when is up to the machine.
+//! that says for each workload what does not hold (see `workloads`). In addition, all servers must be equal at
+//! the end, no ephemeral node may be left (see `verdict`), and the ensemble must serve again each time all
+//! faults are repaired.
+//! Links are cut if the machine allows network namespaces; otherwise that is skipped with a
+//! message. The seed determines faults and requests, but not their timing.
 
 mod fault;
 
@@ -19,9 +19,9 @@ use crate::ensemble::{self, Ensemble, Namespaces, Network, Role, Settings};
 use crate::paths;
 use crate::peers::{self, Peer};
 use crate::server::Program;
-use crate::verdict::{self, Weather};
+use crate::verdict::{self, Severity};
 use crate::workloads::{self, Absent, Report, Servers, Suite, Workload};
-use fault::{Deck, mend};
+use fault::{FaultSequence, mend};
 
 /// Short ticks, so that a silent leader is given up within two seconds.
 const TICK_MS: u32 = 500;
@@ -36,24 +36,24 @@ const RECOVERY_MAX: Duration = Duration::from_secs(60);
 /// Options of a chaos run.
 #[derive(Args)]
 pub struct Options {
-    /// How many servers; may be given several times, one ensemble after the other [default: 3 and
+    /// Number of servers; may be given several times to run several ensembles [default: 3 and
     /// 5].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u8).range(3..=9))]
     servers: Vec<u8>,
-    /// For how many seconds faults are injected into each ensemble.
+    /// How many seconds faults are injected into each ensemble.
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Seed of faults and requests; by default another one every time.
+    /// Seed of faults and requests; by default a different one every time.
     #[arg(long)]
     seed: Option<u64>,
     /// Which server programs.
     #[arg(long, value_enum, default_value_t = Kind::Herdsman)]
     kind: Kind,
-    /// Run only this workload (may be given several times); all of them otherwise, with Apache's
-    /// servers all but membership.
+    /// Run only this workload (may be given several times) [default: all; with Apache's servers, all
+    /// except membership].
     #[arg(long, value_enum, value_name = "NAME")]
     workload: Vec<Workload>,
-    /// Cut no links, even where that is possible.
+    /// Do not cut links, even if that is possible.
     #[arg(long)]
     no_partitions: bool,
 }
@@ -63,7 +63,7 @@ pub struct Options {
 enum Kind {
     /// Herdsman only.
     Herdsman,
-    /// Apache 3.9.5 only, which shows that the test itself is right.
+    /// Apache 3.9.5 only, which shows that the test itself is correct.
     Apache,
     /// Both, in turn.
     Mixed,
@@ -79,7 +79,7 @@ impl Kind {
     }
 }
 
-/// Torments one ensemble after the other.
+/// Runs the faults against one ensemble after the other.
 pub fn run(options: &Options) -> Result<()> {
     options.kind.programs().iter().try_for_each(|program| program.ensure_here())?;
     if !options.no_partitions && !ensemble::inside() {
@@ -91,22 +91,29 @@ pub fn run(options: &Options) -> Result<()> {
                 }
                 return Err(ensemble::enter());
             }
-            Some(error) => println!("partitions are left out, there are no namespaces: {error:#}"),
+            Some(error) => {
+                println!("partitions are skipped, there are no network namespaces: {error:#}")
+            }
         }
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let seed = options.seed.unwrap_or(now);
     let counts = if options.servers.is_empty() { &[3, 5] } else { options.servers.as_slice() };
-    let mut deck = Deck::new(seed);
+    let mut faults = FaultSequence::new(seed);
     for servers in counts {
         println!("{servers} servers ({:?}), seed {seed}", options.kind);
-        torment(options, usize::from(*servers), seed, &mut deck)
+        run_faults(options, usize::from(*servers), seed, &mut faults)
             .with_context(|| format!("{servers} servers, seed {seed}"))?;
     }
     Ok(())
 }
 
-fn torment(options: &Options, servers: usize, seed: u64, deck: &mut Deck) -> Result<()> {
+fn run_faults(
+    options: &Options,
+    servers: usize,
+    seed: u64,
+    faults: &mut FaultSequence,
+) -> Result<()> {
     let chosen = chosen(options);
     let mut ensemble = lay_out(options.kind, servers, chosen.contains(&Workload::Membership))?;
     ensemble.start_all()?;
@@ -116,11 +123,11 @@ fn torment(options: &Options, servers: usize, seed: u64, deck: &mut Deck) -> Res
         absent: Absent::default(),
     };
     let suite = Suite::start(&known, &chosen, seed)?;
-    let storm = storm(&mut ensemble, &suite, &known.absent, deck, options.seconds);
+    let injected = inject(&mut ensemble, &suite, &known.absent, faults, options.seconds);
     let histories = suite.finish()?;
     let mut reports = Vec::new();
-    let judged = storm.and_then(|()| {
-        verdict::judge(&mut ensemble, Weather::Storm, |nodes| {
+    let judged = injected.and_then(|()| {
+        verdict::judge(&mut ensemble, Severity::Faults, |nodes| {
             reports = histories.judge(nodes);
             Ok(())
         })
@@ -135,7 +142,7 @@ fn torment(options: &Options, servers: usize, seed: u64, deck: &mut Deck) -> Res
     Ok(())
 }
 
-/// The workloads that were asked for, or all that the programs can stand. A leader of Apache's that is
+/// The requested workloads, or all that the programs support. An Apache leader that is
 /// cut off with a proposed membership never follows again: it waits for the quorum of that membership.
 fn chosen(options: &Options) -> Vec<Workload> {
     if !options.workload.is_empty() {
@@ -143,7 +150,7 @@ fn chosen(options: &Options) -> Vec<Workload> {
     }
     let mut all = Workload::all().to_vec();
     if options.kind != Kind::Herdsman {
-        println!("membership is left out: Apache's servers do not always survive it");
+        println!("membership is skipped: Apache's servers do not always survive it");
         all.retain(|workload| *workload != Workload::Membership);
     }
     all
@@ -169,30 +176,30 @@ fn lay_out(kind: Kind, servers: usize, reconfig: bool) -> Result<Ensemble> {
 /// What moves the clocks of servers. Under it Java gets so slow that Apache's ensembles do not settle.
 fn clocks(kind: Kind) -> Option<PathBuf> {
     if kind != Kind::Herdsman {
-        println!("clocks are left alone: Java cannot work with libfaketime");
+        println!("clocks are not changed: Java does not work with libfaketime");
         return None;
     }
     match Peer::Faketime.ensure() {
         Ok(()) => peers::faketime(),
         Err(error) => {
-            println!("clocks are left alone: {error:#}");
+            println!("clocks are not changed: {error:#}");
             None
         }
     }
 }
 
 /// Fault after fault; at the end the ensemble is whole and takes writes.
-fn storm(
+fn inject(
     ensemble: &mut Ensemble,
     suite: &Suite,
     absent: &Absent,
-    deck: &mut Deck,
+    faults: &mut FaultSequence,
     seconds: u64,
 ) -> Result<()> {
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(seconds) {
-        let fault = deck.draw(ensemble);
-        let rng = &mut deck.rng;
+        let fault = faults.draw(ensemble);
+        let rng = &mut faults.rng;
         let at = start.elapsed().as_secs_f64();
         let what = fault.strike(ensemble, rng)?;
         let held = fault.hold(rng);

@@ -1,4 +1,4 @@
-//! One server of an ensemble: its files, its process, what it says it is.
+//! One server of an ensemble: its files, its process, and the role that it reports.
 
 use std::fmt;
 use std::fs;
@@ -38,7 +38,7 @@ pub enum Mode {
 }
 
 /// Where a server is reached, and how its process gets there.
-pub(super) struct Place {
+pub(super) struct Placement {
     /// Host and port for clients.
     pub client: (String, u16),
     /// Host, quorum port and election port.
@@ -47,8 +47,8 @@ pub(super) struct Place {
     pub within: Vec<String>,
 }
 
-impl Place {
-    /// Its line in everybody's zoo.cfg, with its client port where memberships change.
+impl Placement {
+    /// Its line in every server's zoo.cfg, with its client port where memberships change.
     pub fn server_line(&self, id: usize, role: Role, settings: &Settings) -> String {
         let (host, quorum, election) = &self.quorum;
         let role = match role {
@@ -102,7 +102,7 @@ impl Member {
         id: usize,
         program: Program,
         role: Role,
-        place: Place,
+        place: Placement,
         settings: &Settings,
         servers: &[String],
     ) -> Result<Member> {
@@ -210,7 +210,7 @@ impl Member {
         Ok(String::from_utf8_lossy(&fs::read(self.log_path())?).into_owned())
     }
 
-    /// Makes the command run with a time of day of its own. What measures spans of time is not moved,
+    /// Makes the command run with its own time of day. What measures spans of time is not moved,
     /// as on a machine whose clock is set.
     fn clock_variables(&self, library: &Path) -> Vec<String> {
         let file = self.clock_path();
@@ -269,7 +269,7 @@ impl Member {
 
     /// Starts its process and waits for nothing.
     pub fn launch(&mut self) -> Result<()> {
-        ensure!(!self.is_running(), "{self} runs already");
+        ensure!(!self.is_running(), "{self} is already running");
         let mut properties = self.properties.clone();
         if self.program == Program::Apache {
             let settings = paths::root().join("interop/zookeeper/logback-ensemble.xml");
@@ -359,7 +359,7 @@ impl Member {
         Ok(())
     }
 
-    /// Lets its process go on.
+    /// Resumes its process (SIGCONT).
     pub fn resume(&mut self) -> Result<()> {
         let server = self.take_process()?;
         server.resume()?;

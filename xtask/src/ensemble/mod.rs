@@ -2,8 +2,8 @@
 //!
 //! In: for each server its program and role, common settings, and the network they live in. Out:
 //! servers that can be started, stopped, killed, paused, given another program on the same data
-//! directory, and asked who leads. Ids count from 1. All processes die with the value; they also die
-//! with the process that started them, however that ends.
+//! directory, and queried for the leader. Ids count from 1. All processes are killed when the value is dropped, and when
+//! the process that started them ends for any reason.
 //! Not here: clients (`load`), and what must hold afterwards (`verdict`).
 
 mod member;
@@ -19,7 +19,7 @@ use anyhow::{Context, Result, ensure};
 
 use crate::run;
 use crate::server::{self, Jvm, Program, SUPER_DIGEST};
-use member::Place;
+use member::Placement;
 
 /// Java starts slowly, and slower when several start at once on few cores.
 const SERVE_MAX: Duration = Duration::from_secs(90);
@@ -35,7 +35,7 @@ pub struct Settings {
     pub sync_limit: u32,
     /// System properties, as `-Dname=value`.
     pub properties: Vec<(String, String)>,
-    /// Further lines of everybody's zoo.cfg.
+    /// Further lines of every server's zoo.cfg.
     pub lines: Vec<String>,
     /// How Java runs Apache's servers.
     pub jvm: Jvm,
@@ -71,9 +71,9 @@ impl Settings {
 
 /// Where an ensemble's servers live.
 pub enum Network {
-    /// All on the loopback address, each with ports of its own.
+    /// All on the loopback address, each with its own ports.
     Loopback,
-    /// Each in a network namespace of its own; links can be cut.
+    /// Each in its own network namespace; links can be cut.
     Namespaces(Namespaces),
 }
 
@@ -202,7 +202,7 @@ impl Ensemble {
         Ok(modes)
     }
 
-    /// Who leads, if anybody says so. Two may while an old leader does not know yet.
+    /// Returns the leader, if a server reports that it leads. There may be two until an old leader notices that it was replaced.
     pub fn leader(&mut self) -> Result<Option<usize>> {
         let modes = self.modes()?;
         Ok(modes.iter().find(|(_, mode)| *mode == Some(Mode::Leader)).map(|(id, _)| *id))
@@ -214,7 +214,7 @@ impl Ensemble {
         ids.iter().try_for_each(|id| self.member_mut(*id).kill())
     }
 
-    /// Ends all that run, politely.
+    /// Stops all running servers with SIGTERM.
     pub fn stop_all(&mut self) -> Result<()> {
         for member in self.members.iter_mut().filter(|member| member.is_running()) {
             member.stop().with_context(|| format!("stopping server {}", member.id()))?;
@@ -230,17 +230,17 @@ impl Ensemble {
     }
 }
 
-fn place(network: &Network, id: usize) -> Result<Place> {
+fn place(network: &Network, id: usize) -> Result<Placement> {
     match network {
         Network::Loopback => {
             let port = server::free_ports(3)?;
-            Ok(Place {
+            Ok(Placement {
                 client: ("127.0.0.1".into(), port),
                 quorum: ("127.0.0.1".into(), port + 1, port + 2),
                 within: dies_with_us(),
             })
         }
-        Network::Namespaces(namespaces) => Ok(Place {
+        Network::Namespaces(namespaces) => Ok(Placement {
             client: (namespaces.client_host(id), 2181),
             quorum: (namespaces.quorum_host(id), 2888, 3888),
             within: namespaces.within(id),

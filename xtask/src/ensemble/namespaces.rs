@@ -1,4 +1,4 @@
-//! A network that can be cut: every server in a network namespace of its own.
+//! A network that can be cut: every server in its own network namespace.
 //!
 //! Each server has two links, one to the other servers and one to the clients, so that it can lose
 //! either. Links between servers end in one of two bridges; servers at different bridges do not see
@@ -6,7 +6,7 @@
 //! sender a wrong hardware address for the receiver. All of it (namespaces, links, processes) lives
 //! inside namespaces that [`enter`] makes for this process, so it is gone when the process is gone and
 //! nothing else on the machine sees it.
-//! Needs `ip` and `unshare`, and a kernel that lets us; [`why_not`] tells.
+//! Needs `ip`, `unshare` and a kernel that allows them; [`why_not`] checks this.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -49,7 +49,7 @@ impl Side {
     }
 }
 
-/// Whether this process lives in namespaces of its own.
+/// Whether this process is in its own namespaces.
 pub fn inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
@@ -60,7 +60,7 @@ pub fn why_not() -> Option<Error> {
     run::output(trial.args(["sh", "-c", TRIAL])).err()
 }
 
-/// Becomes the same command in namespaces of its own; returns only if that fails.
+/// Runs the same command in new namespaces; returns only if that fails.
 pub fn enter() -> Error {
     let own = match std::env::current_exe() {
         Ok(own) => own,
@@ -159,7 +159,7 @@ impl Namespaces {
         self.misdirect(id, CLIENTS_HOST, "clients")
     }
 
-    /// Makes a server send all packets for a host to a card that nobody has.
+    /// Makes a server send all packets for a host to a hardware address that no host has.
     fn misdirect(&self, id: usize, host: &str, link: &str) -> Result<()> {
         ip(&format!("-n s{id} neigh replace {host} lladdr {NOBODY} nud permanent dev {link}"))
     }

@@ -23,7 +23,7 @@ const DISK: Duration = Duration::from_secs(4);
 /// Which servers an attack is made on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Servers {
-    /// One that stands alone.
+    /// A standalone server.
     Alone,
     /// The same with a port for TLS.
     AloneWithTls,
@@ -49,23 +49,23 @@ pub struct Attack {
     pub p99_free: Duration,
     /// What is counted.
     pub unit: &'static str,
-    /// An attack that does less has not taken place.
+    /// An attack that sends less proves nothing, and fails.
     pub sent_min: u64,
     /// Makes the znodes that it needs.
     pub prepare: fn(&Site) -> Result<()>,
-    /// Goes on until the hostility ends.
-    pub run: fn(&Target, &Hostility),
+    /// Runs until [`AttackState::is_over`].
+    pub run: fn(&Target, &AttackState),
 }
 
-/// Whether an attack goes on, and what it has done.
+/// The state of a running attack: whether it is to stop, and how much it has sent.
 #[derive(Debug, Default)]
-pub struct Hostility {
+pub struct AttackState {
     over: AtomicBool,
     sent: AtomicU64,
 }
 
-impl Hostility {
-    /// The attackers should go home.
+impl AttackState {
+    /// Whether the attackers are to stop.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
@@ -75,7 +75,7 @@ impl Hostility {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// Something more was done.
+    /// Counts what was sent.
     pub fn note(&self, count: u64) {
         self.sent.fetch_add(count, Ordering::Relaxed);
     }
@@ -93,7 +93,7 @@ impl Hostility {
         }
     }
 
-    /// Does something over and over in so many threads; what goes wrong is what should happen to attackers.
+    /// Repeats an action in this many threads; errors are ignored, because attackers should get them.
     pub fn repeat(&self, threads: usize, act: impl Fn(usize) -> Result<()> + Sync) {
         std::thread::scope(|scope| {
             for thread in 0..threads {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::attack::Hostility;
+use super::attack::AttackState;
 use super::site::Target;
 use crate::wire::{EPHEMERAL, Op, SEQUENTIAL, Session, Ticket};
 
@@ -15,7 +15,7 @@ const THREADS: usize = 4;
 const CROWD: usize = 800;
 /// An attacker waits this long for anything.
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Sessions that are left alone expire while the attack still goes on, and soon after it.
+/// Abandoned sessions expire during the attack and soon after it.
 const SHORT_TIMEOUT_MS: i32 = 1_000;
 /// Those of the flood last as long as the longest attack turn that CI has.
 const LONG_TIMEOUT_MS: i32 = 10_000;
@@ -31,7 +31,7 @@ fn connect(address: &str) -> Result<TcpStream> {
 
 /// Keeps a crowd of connections: each that the server closes is replaced by another.
 fn keep_crowd<T: Send>(
-    hostility: &Hostility,
+    attack_state: &AttackState,
     open: impl Fn(usize) -> Result<T> + Sync,
     is_open: impl Fn(&mut T) -> bool + Sync,
     leave: impl Fn(T) + Sync,
@@ -41,11 +41,11 @@ fn keep_crowd<T: Send>(
             scope.spawn(|| {
                 let mut crowd: Vec<T> = Vec::new();
                 let mut number = 0;
-                while !hostility.is_over() {
+                while !attack_state.is_over() {
                     crowd.retain_mut(&is_open);
-                    while crowd.len() < CROWD / THREADS && !hostility.is_over() {
+                    while crowd.len() < CROWD / THREADS && !attack_state.is_over() {
                         number += 1;
-                        hostility.note(1);
+                        attack_state.note(1);
                         crowd.extend(open(number).ok());
                         std::thread::sleep(PAUSE);
                     }
@@ -58,18 +58,18 @@ fn keep_crowd<T: Send>(
 }
 
 /// Connections with sessions, more than the server has descriptors for.
-pub fn flood(target: &Target, hostility: &Hostility) {
+pub fn flood(target: &Target, attack_state: &AttackState) {
     let open = |_| {
         let ticket = Ticket::new(LONG_TIMEOUT_MS);
         Session::open(&target.address, &ticket, PATIENCE)?.context("no session")
     };
     // Their sessions would stay open for long.
     let leave = |mut session: Session| _ = session.send(&Op::CloseSession);
-    keep_crowd(hostility, open, |session| session.is_connected(), leave);
+    keep_crowd(attack_state, open, |session| session.is_connected(), leave);
 }
 
-/// Connections that begin something and do not go on.
-pub fn stay_half_open(target: &Target, hostility: &Hostility) {
+/// Connections that send the beginning of something and then nothing.
+pub fn stay_half_open(target: &Target, attack_state: &AttackState) {
     let open = |number: usize| {
         let mut stream = connect(&target.address)?;
         stream.set_nonblocking(false)?;
@@ -89,7 +89,7 @@ pub fn stay_half_open(target: &Target, hostility: &Hostility) {
         Ok(_) => true,
         Err(error) => error.kind() == ErrorKind::WouldBlock,
     };
-    keep_crowd(hostility, open, is_open, drop);
+    keep_crowd(attack_state, open, is_open, drop);
 }
 
 /// What no client would send.
@@ -109,11 +109,11 @@ fn nonsense(number: usize) -> Vec<u8> {
 }
 
 /// Garbage on new connections, and in sessions.
-pub fn send_garbage(target: &Target, hostility: &Hostility) {
+pub fn send_garbage(target: &Target, attack_state: &AttackState) {
     let numbers = std::sync::atomic::AtomicUsize::new(0);
-    hostility.repeat(THREADS, |thread| {
+    attack_state.repeat(THREADS, |thread| {
         let number = numbers.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        hostility.note(1);
+        attack_state.note(1);
         std::thread::sleep(PAUSE);
         let bytes = nonsense(number);
         if thread % 2 == 0 {
@@ -131,18 +131,18 @@ pub fn send_garbage(target: &Target, hostility: &Hostility) {
 }
 
 /// Words, and what is sent behind them.
-pub fn ask_without_end(target: &Target, hostility: &Hostility) {
+pub fn ask_without_end(target: &Target, attack_state: &AttackState) {
     let more = vec![b'm'; 4 << 20];
     let words = ["mntr", "cons", "dump", "wchp", "stat", "srvr"];
-    hostility.repeat(2 * THREADS, |thread| {
-        hostility.note(1);
+    attack_state.repeat(2 * THREADS, |thread| {
+        attack_state.note(1);
         let mut stream = connect(&target.address)?;
-        let word = words[(hostility.sent() % words.len() as u64) as usize];
+        let word = words[(attack_state.sent() % words.len() as u64) as usize];
         stream.write_all(word.as_bytes())?;
         if thread > 0 {
             // In large pieces, so that the server has to work harder than this.
             let deadline = Instant::now() + 2 * PATIENCE;
-            while Instant::now() < deadline && !hostility.is_over() {
+            while Instant::now() < deadline && !attack_state.is_over() {
                 stream.write_all(&more)?;
             }
             return Ok(());
@@ -155,14 +155,14 @@ pub fn ask_without_end(target: &Target, hostility: &Hostility) {
 }
 
 /// Sessions that are left alone.
-pub fn open_sessions(target: &Target, hostility: &Hostility) {
-    hostility.repeat(THREADS, |_| {
+pub fn open_sessions(target: &Target, attack_state: &AttackState) {
+    attack_state.repeat(THREADS, |_| {
         let ticket = Ticket::new(SHORT_TIMEOUT_MS);
         let Some(mut session) = Session::open(&target.address, &ticket, PATIENCE)? else {
             return Ok(());
         };
         session.ok(&Op::create("/left-", None, EPHEMERAL | SEQUENTIAL))?;
-        hostility.note(1);
+        attack_state.note(1);
         Ok(())
     });
 }

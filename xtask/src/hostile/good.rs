@@ -1,4 +1,4 @@
-//! Clients that ask for one thing at a time and expect it to be done soon.
+//! Well-behaved clients: one request at a time, with a limit on its latency.
 
 use std::time::{Duration, Instant};
 
@@ -45,7 +45,7 @@ impl Times {
     }
 }
 
-/// A few of them, each with a session and a znode of its own.
+/// A few of them, each with its own session and znode.
 pub struct GoodClients {
     sessions: Vec<Session>,
 }

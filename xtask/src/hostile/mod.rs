@@ -1,13 +1,13 @@
-//! `cargo xtask hostile`: clients that mean harm, and beside them clients that do not.
+//! `cargo xtask hostile`: runs attacks by hostile clients, and measures good clients meanwhile.
 //!
-//! In: which attacks, and how long. Out: a table with a row for each attack, and exit code 1 if a server failed to
-//! stand one. Each attack gets servers of its own. Good clients are measured without the attack and during it, twice
+//! In: which attacks, and how long. Out: a table with a row for each attack, and exit code 1 if an attack
+//! succeeded. Each attack runs against new servers. Good clients are measured without the attack and during it, twice
 //! each in turns, because the machine has other work, too: they must get no error, and their slow requests must stay
-//! within a multiple of what they are without the attack. The server must live, keep its memory within a stated
-//! bound, and let go of what the attack took (descriptors, connections, sessions).
+//! within a multiple of what they are without the attack. The server must survive, keep its memory within a stated
+//! bound, and release the resources of the attack (descriptors, connections, sessions).
 //!
 //! The bounds are generous: attackers, servers and good clients share the cores of one machine. What they catch is a
-//! server that stalls, swells or refuses its good clients.
+//! server that stalls, uses much more memory or refuses its good clients.
 //! Not here: hostile servers (`crates/server/tests/server/hostile_servers.rs`), and single malformed requests
 //! (`crates/server/tests/server/hostile.rs`).
 
@@ -24,7 +24,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::server::Program;
-use attack::{ATTACKS, Attack, Hostility};
+use attack::{ATTACKS, Attack, AttackState};
 use good::{GoodClients, Times};
 use site::Site;
 
@@ -47,7 +47,7 @@ pub struct Options {
     /// Run only this attack (may be given several times).
     #[arg(long = "attack", value_name = "NAME")]
     attacks: Vec<String>,
-    /// How long good clients are measured in each turn; there are two turns with the attack and two without.
+    /// How long good clients are measured in each turn; there are two turns with the attack and two turns without it.
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0, value_parser = seconds)]
     seconds: f64,
     /// Show the attacks, and run nothing.
@@ -61,7 +61,7 @@ fn seconds(text: &str) -> Result<f64> {
     Ok(seconds)
 }
 
-/// Runs the chosen attacks; fails if a server did not stand one of them.
+/// Runs the chosen attacks; fails if one of them succeeded.
 pub fn run(options: &Options) -> Result<()> {
     let chosen = chosen(&options.attacks)?;
     if options.list {
@@ -85,7 +85,7 @@ pub fn run(options: &Options) -> Result<()> {
         "result",
     ]);
     for attack in chosen {
-        let result = stand(attack, turn).with_context(|| format!("during {}", attack.name));
+        let result = withstand(attack, turn).with_context(|| format!("during {}", attack.name));
         let found = match result {
             Ok(found) => found,
             Err(error) => {
@@ -100,7 +100,7 @@ pub fn run(options: &Options) -> Result<()> {
             failed.push(attack.name);
         }
     }
-    ensure!(failed.is_empty(), "not withstood: {}", failed.join(", "));
+    ensure!(failed.is_empty(), "these attacks succeeded: {}", failed.join(", "));
     Ok(())
 }
 
@@ -113,7 +113,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Attack>> {
     Ok(ATTACKS.iter().filter(is_wanted).collect())
 }
 
-/// What good clients and the server noticed of an attack.
+/// The effect of an attack on good clients and the server.
 struct Found {
     sent: u64,
     without: Times,
@@ -122,7 +122,7 @@ struct Found {
 }
 
 impl Found {
-    /// What should not be so.
+    /// The conditions that do not hold.
     fn faults(&self, attack: &Attack) -> Vec<String> {
         let mut faults = Vec::new();
         faults.extend(self.without.errors.iter().map(|error| format!("without attack: {error}")));
@@ -145,8 +145,8 @@ impl Found {
     }
 }
 
-/// One attack on servers of its own.
-fn stand(attack: &Attack, turn: Duration) -> Result<Found> {
+/// Runs one attack on new servers.
+fn withstand(attack: &Attack, turn: Duration) -> Result<Found> {
     let mut site = Site::start(attack)?;
     (attack.prepare)(&site).context("preparing the attack")?;
     let mut good = GoodClients::open(site.address())?;
@@ -170,22 +170,22 @@ fn stand(attack: &Attack, turn: Duration) -> Result<Found> {
     Ok(found)
 }
 
-/// Measures good clients while the attack goes on.
+/// Measures good clients during the attack.
 fn measure_beside(
     attack: &Attack,
     site: &Site,
     good: &mut GoodClients,
     turn: Duration,
 ) -> (Times, u64) {
-    let hostility = Hostility::default();
+    let attack_state = AttackState::default();
     std::thread::scope(|scope| {
-        let attacker = scope.spawn(|| (attack.run)(site.target(), &hostility));
-        hostility.await_begin();
+        let attacker = scope.spawn(|| (attack.run)(site.target(), &attack_state));
+        attack_state.await_begin();
         let times = good.measure(turn);
-        hostility.end();
+        attack_state.end();
         // Attackers expect to be thrown out; what they could not do is seen in what they have sent.
         _ = attacker.join();
-        (times, hostility.sent())
+        (times, attack_state.sent())
     })
 }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::attack::Hostility;
+use super::attack::AttackState;
 use super::site::{Site, Target};
 use crate::wire::{Op, Session, Ticket};
 
@@ -51,14 +51,14 @@ fn open_with_ids(address: &str) -> Result<Session> {
 }
 
 /// Logins until the server has had enough, over and over.
-pub fn flood_with_ids(target: &Target, hostility: &Hostility) {
-    hostility.repeat(THREADS, |thread| {
+pub fn flood_with_ids(target: &Target, attack_state: &AttackState) {
+    attack_state.repeat(THREADS, |thread| {
         let mut session = open(&target.address)?;
         for number in 0.. {
-            if hostility.is_over() {
+            if attack_state.is_over() {
                 break;
             }
-            hostility.note(1);
+            attack_state.note(1);
             let secret = match thread {
                 0 => format!("{number}{}", "s".repeat(LARGE_BYTES)),
                 1 => credentials(number),
@@ -96,19 +96,19 @@ pub fn make_guarded_znode(site: &Site) -> Result<()> {
 }
 
 /// Requests that make the server check the longest ACL.
-pub fn flood_with_acls(target: &Target, hostility: &Hostility) {
+pub fn flood_with_acls(target: &Target, attack_state: &AttackState) {
     let checks = Op::Multi(vec![Op::check(GUARDED, -1); CHECKS]);
     let spelled: Vec<_> = (17..32).map(|perms| (perms, "auth", "")).collect();
-    hostility.repeat(THREADS, |thread| {
+    attack_state.repeat(THREADS, |thread| {
         let mut session = open_with_ids(&target.address)?;
         let path = format!("/long-acl-{thread}");
-        while !hostility.is_over() {
+        while !attack_state.is_over() {
             match thread {
                 0 => {
                     session.ok(&checks)?;
-                    hostility.note(CHECKS as u64);
+                    attack_state.note(CHECKS as u64);
                 }
-                1 => pipeline(&mut session, &Op::set_data(GUARDED, None, -1), hostility)?,
+                1 => pipeline(&mut session, &Op::set_data(GUARDED, None, -1), attack_state)?,
                 2 => {
                     session.call(&create_guarded(&path))?;
                     session.call(&Op::delete(&path, -1))?;
@@ -116,7 +116,11 @@ pub fn flood_with_acls(target: &Target, hostility: &Hostility) {
                     std::thread::sleep(Duration::from_millis(20));
                 }
                 // Each entry stands for all ids of the session.
-                _ => pipeline(&mut session, &Op::set_acl(GUARDED_BY_ALL, &spelled, -1), hostility)?,
+                _ => pipeline(
+                    &mut session,
+                    &Op::set_acl(GUARDED_BY_ALL, &spelled, -1),
+                    attack_state,
+                )?,
             }
         }
         session.close()
@@ -124,13 +128,13 @@ pub fn flood_with_acls(target: &Target, hostility: &Hostility) {
 }
 
 /// Sends a request many times before the first reply is read.
-fn pipeline(session: &mut Session, op: &Op, hostility: &Hostility) -> Result<()> {
+fn pipeline(session: &mut Session, op: &Op, attack_state: &AttackState) -> Result<()> {
     for _ in 0..IN_FLIGHT {
         session.send(op)?;
     }
     for _ in 0..IN_FLIGHT {
         session.receive()?;
-        hostility.note(1);
+        attack_state.note(1);
     }
     Ok(())
 }
@@ -143,21 +147,21 @@ pub fn make_large_znode(site: &Site) -> Result<()> {
 }
 
 /// Asks for much and reads nothing, on many connections.
-pub fn read_slowly(target: &Target, hostility: &Hostility) {
+pub fn read_slowly(target: &Target, attack_state: &AttackState) {
     const EACH: usize = 40;
-    hostility.repeat(THREADS, |_| {
+    attack_state.repeat(THREADS, |_| {
         let mut crowd = Vec::new();
-        while crowd.len() < EACH && !hostility.is_over() {
+        while crowd.len() < EACH && !attack_state.is_over() {
             let mut session = open(&target.address)?;
             for _ in 0..EACH {
                 session.send(&Op::get_data(LARGE))?;
-                hostility.note(1);
+                attack_state.note(1);
             }
             crowd.push(session);
         }
         // Their sessions end soon; others take their place.
         let deadline = Instant::now() + PATIENCE / 2;
-        while !hostility.is_over() && Instant::now() < deadline {
+        while !attack_state.is_over() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
         }
         Ok(())
@@ -165,11 +169,11 @@ pub fn read_slowly(target: &Target, hostility: &Hostility) {
 }
 
 /// Short writes with long ids.
-pub fn write_with_ids(target: &Target, hostility: &Hostility) {
-    hostility.repeat(WRITERS, |_| {
+pub fn write_with_ids(target: &Target, attack_state: &AttackState) {
+    attack_state.repeat(WRITERS, |_| {
         let mut session = open_with_ids(&target.address)?;
-        while !hostility.is_over() {
-            pipeline(&mut session, &Op::set_data("/", Some(b"x"), -1), hostility)?;
+        while !attack_state.is_over() {
+            pipeline(&mut session, &Op::set_data("/", Some(b"x"), -1), attack_state)?;
         }
         session.close()
     });
@@ -189,20 +193,20 @@ pub fn make_written_znodes(site: &Site) -> Result<()> {
 }
 
 /// Long writes.
-pub fn write_large_data(target: &Target, hostility: &Hostility) {
+pub fn write_large_data(target: &Target, attack_state: &AttackState) {
     let data = vec![7; LARGE_BYTES];
-    hostility.repeat(WRITERS, |thread| {
+    attack_state.repeat(WRITERS, |thread| {
         let mut session = open(&target.address)?;
         let write = Op::set_data(&written(thread), Some(&data), -1);
         let mut in_flight = 0;
-        while !hostility.is_over() {
+        while !attack_state.is_over() {
             if in_flight == LARGE_IN_FLIGHT {
                 session.receive()?;
                 in_flight -= 1;
             }
             session.send(&write)?;
             in_flight += 1;
-            hostility.note(1);
+            attack_state.note(1);
         }
         // Else the next turn would find a disk that is still busy with this one.
         for _ in 0..in_flight {
@@ -213,20 +217,20 @@ pub fn write_large_data(target: &Target, hostility: &Hostility) {
 }
 
 /// One write of nearly 64 KiB from each of very many sessions, all at the same time.
-pub fn write_as_crowd(target: &Target, hostility: &Hostility) {
+pub fn write_as_crowd(target: &Target, attack_state: &AttackState) {
     let data = vec![7; CROWD_BYTES];
-    hostility.repeat(THREADS, |thread| {
+    attack_state.repeat(THREADS, |thread| {
         let write = Op::set_data(&written(thread), Some(&data), -1);
         let mut crowd = Vec::new();
-        while crowd.len() < CROWD / THREADS && !hostility.is_over() {
+        while crowd.len() < CROWD / THREADS && !attack_state.is_over() {
             let ticket = Ticket::new(CROWD_TIMEOUT_MS);
             let session = Session::open(&target.address, &ticket, CROWD_PATIENCE)?;
             crowd.push(session.context("no session")?);
         }
-        while !hostility.is_over() {
+        while !attack_state.is_over() {
             for session in &mut crowd {
                 session.send(&write)?;
-                hostility.note(1);
+                attack_state.note(1);
             }
             for session in &mut crowd {
                 session.receive()?;

@@ -1,4 +1,4 @@
-//! The servers that are attacked: one that stands alone, or three of which a follower is attacked.
+//! The servers that are attacked: a standalone server, or a follower of an ensemble of three.
 
 use std::time::{Duration, Instant};
 
@@ -104,7 +104,7 @@ impl Site {
             Running::Follower { ensemble, id } => {
                 let modes = ensemble.modes()?;
                 let is_following = modes.contains(&(*id, Some(crate::ensemble::Mode::Follower)));
-                ensure!(is_following, "server {id} does not follow any more: {modes:?}");
+                ensure!(is_following, "server {id} no longer follows: {modes:?}");
                 Ok(())
             }
         }
@@ -131,7 +131,7 @@ impl Site {
         let value = |name: &str| -> Result<usize> {
             let mut pairs = text.lines().filter_map(|line| line.split_once('\t'));
             let found = pairs.find(|(known, _)| *known == name);
-            let (_, value) = found.with_context(|| format!("mntr does not tell {name}"))?;
+            let (_, value) = found.with_context(|| format!("mntr does not print {name}"))?;
             Ok(value.trim().parse()?)
         };
         Ok(Levels {
@@ -156,13 +156,13 @@ impl Site {
                 return Ok(());
             }
             if Instant::now() > deadline {
-                bail!("not given back: {before:?} before the attack, {now:?} after it");
+                bail!("not released: {before:?} before the attack, {now:?} after it");
             }
             std::thread::sleep(POLL);
         }
     }
 
-    /// Ends the servers politely: they must still be able to.
+    /// Stops the servers with SIGTERM: they must still react to it.
     pub fn stop(self) -> Result<()> {
         match self.running {
             Running::Alone(server) => server.stop(),

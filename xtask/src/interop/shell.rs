@@ -1,9 +1,9 @@
-//! `herdsman shell`, fed the commands that Apache's zkCli is fed, and judged by what zkCli prints.
+//! Sends the same commands to `herdsman shell` and to Apache's zkCli, and compares their output.
 //!
-//! Each program has an empty server of the same kind to itself. A marker behind every command cuts
-//! the output into answers, which must be alike line by line; where ours are worded otherwise on
-//! purpose, a table says how. Events come from a thread of their own, and zkCli may print them behind
-//! the next command: they are compared apart.
+//! Each program has its own empty server of the same kind. A marker after every command cuts
+//! the output into answers, which must be equal line by line; a table lists intentional differences
+//! in wording. Events come from another thread, and zkCli may print them after the next command, so they are
+//! compared separately.
 
 use std::fs;
 use std::process::Command;
@@ -70,7 +70,7 @@ pub fn run(program: Program) -> Result<()> {
         .zip(expected.answers.iter().zip(&actual.answers))
         .filter_map(|(command, (expected, actual))| difference(command, expected, actual))
         .collect();
-    ensure!(differing.is_empty(), "the shell answers otherwise:\n{}", differing.join("\n"));
+    ensure!(differing.is_empty(), "the shell's answers differ:\n{}", differing.join("\n"));
     let (theirs, ours) = (&expected.events, &actual.events);
     ensure!(theirs == ours, "other events:\n  zkCli: {theirs:#?}\n  shell: {ours:#?}");
     ensure!(ours.len() >= EVENTS_MIN, "hardly any events: {ours:?}");
@@ -104,7 +104,7 @@ fn answers(program: Program, role: &str, mut command: Command, input: &str) -> R
     Ok(Output { answers, events })
 }
 
-/// zkCli makes a request now and then that nobody needs (and that fails), so zxids are not compared.
+/// zkCli sometimes sends an unnecessary request (which fails), so zxids are not compared.
 fn comparable(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| without_zxid(line)).collect()
 }

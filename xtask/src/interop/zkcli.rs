@@ -1,4 +1,4 @@
-//! Apache's zkCli, fed the same commands against Apache's server and against the one under test.
+//! Sends the same commands with Apache's zkCli to Apache's server and to the server under test.
 //!
 //! Both servers start empty and see the same requests, so even the zxids that zkCli prints must
 //! agree. Only what differs between any two runs is made equal first: dates, session ids, log
@@ -38,7 +38,7 @@ pub fn run(program: Program) -> Result<()> {
     compare("output", &expected.lines, &actual.lines)?;
     compare("watch events", &expected.events, &actual.events)?;
     println!(
-        "{} commands, {} lines and {} watch events alike",
+        "{} commands, {} lines and {} watch events are equal",
         commands.lines().count(),
         expected.lines.len(),
         expected.events.len()
@@ -118,7 +118,7 @@ fn without_date(line: &str) -> String {
     }
 }
 
-/// Session ids are the only numbers of so many digits.
+/// Session ids are the only numbers with this many digits.
 fn without_session(line: &str) -> String {
     let is_session = |word: &&str| word.strip_prefix("0x").is_some_and(|hex| hex.len() >= 14);
     let words = line.split(' ').map(|word| if is_session(&word) { "SESSION" } else { word });

@@ -1,7 +1,7 @@
-//! What clients were told, and whether a server's nodes agree with it.
+//! The replies that clients got, and whether a server's nodes agree with them.
 //!
 //! A path's states are kept as a list: first the newest state that is certain (acknowledged, or read
-//! back), then what later writes of unknown fate may have made of it. That is enough because every
+//! back), then what later writes of unknown outcome may have made of it. That is enough because every
 //! path has one writer, and a session's writes are carried out in their order or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,7 +51,7 @@ pub struct Counts {
 
 /// How a write ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub enum WriteResult {
     /// It was carried out.
     Acknowledged,
     /// Nobody knows.
@@ -60,28 +60,28 @@ pub enum Fate {
 
 impl Record {
     /// Notes what a write makes of a path.
-    pub fn note(&mut self, path: &str, state: State, fate: Fate) {
+    pub fn note(&mut self, path: &str, state: State, result: WriteResult) {
         let states = self.states.entry(path.into()).or_insert_with(|| vec![None]);
-        if fate == Fate::Acknowledged {
+        if result == WriteResult::Acknowledged {
             states.clear();
         }
         states.push(state);
     }
 
     /// Notes a setData of a register.
-    pub fn note_set(&mut self, path: &str, value: &str, fate: Fate) {
-        self.note(path, Some(value.into()), fate);
+    pub fn note_set(&mut self, path: &str, value: &str, result: WriteResult) {
+        self.note(path, Some(value.into()), result);
         let (certain, perhaps) = self.sets.entry(path.into()).or_default();
-        match fate {
-            Fate::Acknowledged => *certain += 1,
-            Fate::Unknown => *perhaps += 1,
+        match result {
+            WriteResult::Acknowledged => *certain += 1,
+            WriteResult::Unknown => *perhaps += 1,
         }
     }
 
     /// Notes two nodes made in one multi.
-    pub fn note_pair(&mut self, one: &str, other: &str, value: &str, fate: Fate) {
-        self.note(one, Some(value.into()), fate);
-        self.note(other, Some(value.into()), fate);
+    pub fn note_pair(&mut self, one: &str, other: &str, value: &str, result: WriteResult) {
+        self.note(one, Some(value.into()), result);
+        self.note(other, Some(value.into()), result);
         self.pairs.push((one.into(), other.into()));
     }
 
@@ -95,7 +95,7 @@ impl Record {
 
     /// Notes a node that must be gone when its session is, and so at the end.
     pub fn note_ephemeral(&mut self, path: &str) {
-        self.note(path, None, Fate::Acknowledged);
+        self.note(path, None, WriteResult::Acknowledged);
     }
 
     /// Notes what its own writer read: it must be possible, and what came before it is past.
@@ -148,7 +148,7 @@ impl History {
     }
 
     /// Holds a server's nodes against the notes: all that was acknowledged is there, nothing is there
-    /// that nobody wrote.
+    /// that no client wrote.
     pub fn check(&self, nodes: &Nodes) -> Result<()> {
         for record in &self.records {
             record.check(nodes)?;
@@ -187,7 +187,7 @@ impl History {
         };
         for path in nodes.keys().filter(written) {
             let known = self.records.iter().any(|record| record.states.contains_key(path));
-            ensure!(known, "{path} is there, but nobody wrote it");
+            ensure!(known, "{path} exists, but no client wrote it");
         }
         Ok(())
     }
@@ -212,7 +212,7 @@ impl fmt::Display for Counts {
         let Counts { acknowledged, refused, unknown, sessions, expired, connections } = self;
         write!(
             f,
-            "{acknowledged} writes acknowledged, {refused} refused, {unknown} of unknown fate; \
+            "{acknowledged} writes acknowledged, {refused} refused, {unknown} of unknown outcome; \
              {sessions} sessions ({expired} expired) on {connections} connections"
         )
     }
@@ -242,7 +242,8 @@ mod tests {
 
     #[test]
     fn what_was_acknowledged_must_be_there() {
-        let record = |r: &mut Record| r.note("/load/c/a", Some("1".into()), Fate::Acknowledged);
+        let record =
+            |r: &mut Record| r.note("/load/c/a", Some("1".into()), WriteResult::Acknowledged);
         assert!(agrees(record, &[("/load/c/a", "1", 0)]));
         assert!(!agrees(record, &[("/load/c/a", "2", 0)]));
         assert!(!agrees(record, &[]));
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn what_is_unknown_may_be_there_or_not() {
-        let record = |r: &mut Record| r.note("/load/c/a", Some("1".into()), Fate::Unknown);
+        let record = |r: &mut Record| r.note("/load/c/a", Some("1".into()), WriteResult::Unknown);
         assert!(agrees(record, &[("/load/c/a", "1", 0)]));
         assert!(agrees(record, &[]));
         assert!(!agrees(record, &[("/load/c/a", "2", 0)]));
@@ -259,9 +260,9 @@ mod tests {
     #[test]
     fn an_acknowledged_write_ends_the_doubt_about_earlier_ones() {
         let record = |r: &mut Record| {
-            r.note_set("/load/c/a", "1", Fate::Unknown);
-            r.note_set("/load/c/a", "2", Fate::Acknowledged);
-            r.note_set("/load/c/a", "3", Fate::Unknown);
+            r.note_set("/load/c/a", "1", WriteResult::Unknown);
+            r.note_set("/load/c/a", "2", WriteResult::Acknowledged);
+            r.note_set("/load/c/a", "3", WriteResult::Unknown);
         };
         assert!(agrees(record, &[("/load/c/a", "2", 1)]));
         assert!(agrees(record, &[("/load/c/a", "2", 2)]));
@@ -273,9 +274,9 @@ mod tests {
     #[test]
     fn what_was_read_once_is_certain() {
         let mut record = Record::default();
-        record.note("/a", Some("1".into()), Fate::Acknowledged);
-        record.note("/a", Some("2".into()), Fate::Unknown);
-        record.note("/a", Some("3".into()), Fate::Unknown);
+        record.note("/a", Some("1".into()), WriteResult::Acknowledged);
+        record.note("/a", Some("2".into()), WriteResult::Unknown);
+        record.note("/a", Some("3".into()), WriteResult::Unknown);
         record.note_read("/a", &Some("2".into())).unwrap();
         assert!(record.note_read("/a", &Some("1".into())).is_err());
         record.note_read("/a", &Some("3".into())).unwrap();
@@ -284,7 +285,8 @@ mod tests {
 
     #[test]
     fn pairs_are_all_or_nothing() {
-        let record = |r: &mut Record| r.note_pair("/load/c/a", "/load/c/b", "1", Fate::Unknown);
+        let record =
+            |r: &mut Record| r.note_pair("/load/c/a", "/load/c/b", "1", WriteResult::Unknown);
         assert!(agrees(record, &[]));
         assert!(agrees(record, &[("/load/c/a", "1", 0), ("/load/c/b", "1", 0)]));
         assert!(!agrees(record, &[("/load/c/a", "1", 0)]));

@@ -1,8 +1,8 @@
-//! Clients that write to an ensemble while things happen to it, and note what they were told.
+//! Clients that write to an ensemble while faults are injected, and record the replies.
 //!
 //! In: addresses, how many clients, a seed. Out: a [`History`] that says in which states each node
 //! may be afterwards; `History::check` holds it against what a server really has. Each client runs in
-//! a thread of its own, on one connection at a time to a server it picks by chance, and goes on with
+//! its own thread, on one connection at a time to a random server, and continues
 //! its session elsewhere when that breaks. Every path has one writer, so a history needs no clock.
 //! A client that sees something impossible (an older zxid than before, a value that was never
 //! written, a wrong error code) ends with that as its error.
@@ -91,7 +91,7 @@ impl Load {
         Ok(())
     }
 
-    /// Lets the clients close their sessions and hands out what they noted.
+    /// Makes the clients close their sessions and returns their records.
     pub fn finish(self) -> Result<History> {
         self.shared.stop.store(true, Ordering::Relaxed);
         let mut history = History::default();

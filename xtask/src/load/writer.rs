@@ -1,4 +1,4 @@
-//! One client of a load: what it does next, and what it makes of the answers.
+//! One client of a load: its next request, and the evaluation of the replies.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::history::{Fate, Record};
+use super::history::{Record, WriteResult};
 use super::{Options, ROOT, Shared, numbered, register};
 use crate::rng::Rng;
 use crate::wire::{
@@ -69,7 +69,7 @@ impl Writer {
         let name = names[number].clone();
         let others = names.iter().filter(|other| **other != name);
         let mut record = Record::default();
-        record.note(&register(&name), Some("0".into()), Fate::Acknowledged);
+        record.note(&register(&name), Some("0".into()), WriteResult::Acknowledged);
         Writer {
             others: others.map(|other| register(other)).collect(),
             addresses: addresses.to_vec(),
@@ -217,7 +217,7 @@ impl Writer {
             connected = match reply {
                 Some(reply) => self.settle(&step, &reply).with_context(|| format!("{step:?}"))?,
                 None => {
-                    self.note(&step, Fate::Unknown, None);
+                    self.note(&step, WriteResult::Unknown, None);
                     false
                 }
             };
@@ -243,7 +243,7 @@ impl Writer {
         }
     }
 
-    /// Judges an answer. False when the session must be taken up anew.
+    /// Judges an answer. Returns false if the client must reconnect.
     fn settle(&mut self, step: &Step, reply: &Reply) -> Result<bool> {
         match reply.err {
             0 => {}
@@ -269,7 +269,7 @@ impl Writer {
                 self.record.note_read(&register(&self.name), &Some(value))?;
             }
             Step::ReadOther { path } => self.compare(path, &read_value(reply)?)?,
-            _ => self.note(step, Fate::Acknowledged, Some(reply)),
+            _ => self.note(step, WriteResult::Acknowledged, Some(reply)),
         }
         Ok(true)
     }
@@ -282,30 +282,30 @@ impl Writer {
         Ok(())
     }
 
-    fn note(&mut self, step: &Step, fate: Fate, reply: Option<&Reply>) {
+    fn note(&mut self, step: &Step, result: WriteResult, reply: Option<&Reply>) {
         match step {
             Step::Create { path, value } => {
-                self.record.note(path, Some(value.clone()), fate);
-                if fate == Fate::Acknowledged {
+                self.record.note(path, Some(value.clone()), result);
+                if result == WriteResult::Acknowledged {
                     self.kept.push(path.clone());
                 }
             }
-            Step::Pair { one, other, value } => self.record.note_pair(one, other, value, fate),
+            Step::Pair { one, other, value } => self.record.note_pair(one, other, value, result),
             Step::Numbered { value } => {
                 let path = reply.and_then(|reply| Decoder::new(&reply.body).string().ok());
                 self.record.note_numbered(path, value);
             }
             Step::Ephemeral { path } => self.record.note_ephemeral(path),
-            Step::Set { value } => self.record.note_set(&register(&self.name), value, fate),
-            Step::Delete { path } => self.record.note(path, None, fate),
+            Step::Set { value } => self.record.note_set(&register(&self.name), value, result),
+            Step::Delete { path } => self.record.note(path, None, result),
             Step::ReadOwn | Step::ReadOther { .. } => return,
         }
-        match fate {
-            Fate::Acknowledged => {
+        match result {
+            WriteResult::Acknowledged => {
                 self.record.counts.acknowledged += 1;
                 self.shared.acknowledged.fetch_add(1, Ordering::Relaxed);
             }
-            Fate::Unknown => self.record.counts.unknown += 1,
+            WriteResult::Unknown => self.record.counts.unknown += 1,
         }
     }
 }

@@ -36,7 +36,7 @@ impl World {
         }
     }
 
-    /// What the simulator is told.
+    /// The arguments of the simulator.
     pub fn arguments(self) -> &'static [&'static str] {
         match self {
             World::Plain => &[],

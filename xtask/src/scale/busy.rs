@@ -1,9 +1,9 @@
-//! Clients that work beside what is measured: what do they notice?
+//! Measures the latency of other clients during a part.
 //!
 //! In: servers, a number of connections, and how many writes a second all of them together send. Out:
-//! for any stretch of time, how long the writes took that were due in it. The moments at which
+//! for any interval, the latencies of the writes that were due in it. The times at which
 //! writes are due do not depend on replies: a server that stops for a second shows as a second, not as
-//! one slow write. A connection that breaks stays broken, and what it had in flight counts as lost.
+//! one slow write. A broken connection is not opened again, and its requests in flight count as lost.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -40,7 +40,7 @@ pub struct Shape {
     pub per_second: u32,
 }
 
-/// The clients at work, on a thread of their own.
+/// The clients at work, on a separate thread.
 pub struct Busy {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Record>>,
@@ -66,7 +66,7 @@ impl Busy {
     }
 }
 
-/// All that the clients noticed.
+/// The writes of all clients and their latencies.
 pub struct Record {
     begun: Instant,
     /// When a write was due and how long it then took, both in microseconds.
@@ -77,9 +77,9 @@ pub struct Record {
     pub first_loss: Option<String>,
 }
 
-/// What was noticed of a stretch of time.
+/// The latencies of the writes of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Noticed {
+pub struct WriteLatencies {
     /// Answered writes a second.
     pub per_second: f64,
     /// The time that half of the writes took at most.
@@ -92,7 +92,7 @@ pub struct Noticed {
 
 impl Record {
     /// The writes that were due in this time.
-    pub fn between(&self, from: Instant, to: Instant) -> Noticed {
+    pub fn between(&self, from: Instant, to: Instant) -> WriteLatencies {
         let us = |moment: Instant| {
             let since = moment.saturating_duration_since(self.begun);
             u64::try_from(since.as_micros()).expect("a run is shorter than ages")
@@ -102,7 +102,7 @@ impl Record {
         let mut times: Vec<u64> = due.map(|(_, took)| *took).collect();
         times.sort_unstable();
         let ms = |part: f64| percentile(&times, part) as f64 / 1000.0;
-        Noticed {
+        WriteLatencies {
             per_second: times.len() as f64 * 1e6 / (last - first).max(1) as f64,
             p50_ms: ms(0.5),
             p99_ms: ms(0.99),
@@ -274,7 +274,7 @@ impl Clients {
             frame.take(4 + 8)?;
             let err = frame.int()?;
             ensure!(err == 0, "a write was answered with error code {err}");
-            let due = due_us.pop_front().context("a reply that nobody asked for")?;
+            let due = due_us.pop_front().context("a reply without a request")?;
             record.samples.push((due, now_us.saturating_sub(due)));
             *in_flight -= 1;
             Ok(())
@@ -296,7 +296,10 @@ mod tests {
         assert_eq!((quiet.per_second, quiet.p99_ms, quiet.longest_ms), (100.0, 1.0, 1.0));
         let rough = record.between(begun + second, begun + 2 * second);
         assert_eq!((rough.p50_ms, rough.p99_ms, rough.longest_ms), (149.0, 198.0, 199.0));
-        assert_eq!(record.between(begun + 5 * second, begun + 6 * second), Noticed::default());
+        assert_eq!(
+            record.between(begun + 5 * second, begun + 6 * second),
+            WriteLatencies::default()
+        );
         assert!(record.ensure_whole().is_ok());
     }
 }

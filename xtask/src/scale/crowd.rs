@@ -1,9 +1,8 @@
-//! Very many sessions in one thread: opened, asked and counted, a bounded number of requests at a
-//! time.
+//! Very many sessions in one thread, with a bounded number of requests at a time.
 //!
-//! In: a server's address and what each session is to ask. Out: that all were answered, without an
-//! error; and how many events arrived, the last of them when. A session has one request in flight at
-//! most. Not here: what other clients notice meanwhile (`busy`).
+//! In: a server's address and the requests of each session. Out: that all were answered, without an
+//! error; and how many events arrived, and when the last one did. A session has at most one request in
+//! flight. Not here: the effect on other clients (`busy`).
 
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -192,7 +191,7 @@ impl Counts {
                 self.event_at = Instant::now();
                 return Ok(());
             }
-            ensure!(*awaits == Awaits::Reply, "a reply that nobody asked for");
+            ensure!(*awaits == Awaits::Reply, "a reply without a request");
             ensure!(err == 0, "a request was answered with error code {err}");
         }
         *awaits = Awaits::Nothing;

@@ -1,4 +1,4 @@
-//! `docs/scale.md`: made of the raw files that are there, of what is wanted, and of the notes.
+//! `docs/scale.md`: generated from the existing raw files, the goals, and the notes.
 //!
 //! In: the folder of raw files, and `scale/notes.md` in the folder of documents. Out: the text, and a
 //! picture for each part that grows. Every number and every verdict comes from the raw files.

@@ -1,9 +1,9 @@
-//! Half of all sessions, each with an ephemeral znode, end at one moment: what do a thousand busy
-//! clients notice?
+//! Half of all sessions, each with an ephemeral znode, expire at the same time: the effect on a thousand busy
+//! clients.
 //!
-//! Each of those sessions asks for just the timeout that is left until the common moment, and is
-//! silent from then on, as behind a switch that died. As many of them stay connected as there are
-//! descriptors for; all others, and the half that stays, have dropped their connections.
+//! Each of those sessions requests the timeout that is left until the common time, and sends nothing
+//! from then on, as behind a failed switch. As many of them stay connected as there are
+//! descriptors for; all others, and the half that does not expire, have dropped their connections.
 
 use std::time::{Duration, Instant};
 

@@ -1,11 +1,11 @@
-//! A server with nothing joins two others that have millions of znodes and are written to all the
-//! time: does it catch up, how long does that take, and what do the writers notice?
+//! An empty server joins two others that have millions of znodes, under a constant load of writes:
+//! whether it catches up, how long that takes, and the effect on the writers.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use super::busy::{Busy, Noticed, Shape};
+use super::busy::{Busy, Shape, WriteLatencies};
 use super::lab::{HEAP_MIB, Lab};
 use crate::bench::generator::{self, Target};
 use crate::bench::lab::{ensemble_settings, target_name};
@@ -99,7 +99,7 @@ fn start(lab: &Lab, program: Program, size: usize) -> Result<Ensemble> {
 }
 
 /// The wanted rate of writes, or half of it and so on: what two servers can do on this machine.
-fn sustained(addresses: &[String], lab: &Lab) -> Result<(Shape, Noticed)> {
+fn sustained(addresses: &[String], lab: &Lab) -> Result<(Shape, WriteLatencies)> {
     let mut shape = lab.sizes.join_writers;
     loop {
         let busy = Busy::start(addresses, shape)?;
@@ -110,7 +110,7 @@ fn sustained(addresses: &[String], lab: &Lab) -> Result<(Shape, Noticed)> {
         let record = busy.finish()?;
         record.ensure_whole()?;
         let noticed = record.between(begun, ended);
-        let Noticed { per_second, p50_ms, p99_ms, .. } = noticed;
+        let WriteLatencies { per_second, p50_ms, p99_ms, .. } = noticed;
         println!(
             "  {} writes a second: {per_second:.0} answered, p50 {p50_ms:.1} ms, p99 {p99_ms:.1} ms",
             shape.per_second

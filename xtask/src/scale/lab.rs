@@ -1,5 +1,5 @@
-//! What the parts share: folders, servers, the limit on descriptors, and a meter for what a server
-//! used.
+//! Shared by the parts: folders, servers, the limit on descriptors, and a meter for a server's memory and
+//! processor time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl Lab {
         Ok(dir)
     }
 
-    /// A server of its own with an empty tree. Snapshots are taken only when asked for.
+    /// Starts a new server with an empty tree. Snapshots are taken only on request.
     pub fn start(&self, program: Program, name: &str) -> Result<Server> {
         self.spec(program, name)?.start()
     }
@@ -129,7 +129,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // Gigabytes that nobody needs any more; what stays is removed by the next run.
+        // Gigabytes that are no longer needed; what stays is removed by the next run.
         let _ = remove(&self.work);
     }
 }

@@ -1,7 +1,7 @@
 //! One raw connection that never blocks: whole frames out, whole frames in.
 //!
-//! Tens of thousands of these are open at once, so an idle one holds no buffer: what was read lies in
-//! a buffer that all share, and only the part of a frame that has not arrived yet is kept.
+//! Tens of thousands of these are open at once, so an idle one holds no buffer: data is read into
+//! a shared buffer, and only an incomplete frame is kept.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};

@@ -1,9 +1,9 @@
 //! `cargo xtask scale`: how costs grow with the number of sessions, watchers, children and znodes.
 //!
 //! In: which parts, how large. Out: a file of raw numbers for each part (`target/scale/PART.json`), a
-//! table of what is wanted and whether it was reached, and the document that is made of all such
-//! files. A part that fails is named, what it measured before is kept, and the others go on. The
-//! servers die with this process, however it ends.
+//! table of the goals and whether they are met, and the document that is generated from all such
+//! files. A part that fails is named, what it measured before is kept, and the others continue. The
+//! servers are killed when this process ends for any reason.
 //! Not here: rates and times of single operations (`bench`, whose files and tables are used here).
 
 mod busy;
@@ -49,7 +49,7 @@ pub struct Options {
     /// Measure only these parts, with commas between them; `document` only writes the document.
     #[arg(long, value_name = "PART", value_delimiter = ',')]
     only: Vec<String>,
-    /// Small sizes, to see that it works. Results go to target/scale/quick.
+    /// Use small sizes, to check that it works. The results go to target/scale/quick.
     #[arg(long)]
     quick: bool,
     /// Leave out sizes above this.
@@ -58,7 +58,7 @@ pub struct Options {
     /// Measure Apache 3.9.5 instead (`cargo xtask peers zookeeper` installs it). The document shows both.
     #[arg(long)]
     apache: bool,
-    /// Where the servers keep their data. In memory (/dev/shm), a busy disk spoils no numbers.
+    /// Where the servers keep their data. In memory (/dev/shm), a busy disk does not affect the numbers.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
     /// Where scale.md and its plots go; docs, or target/scale/quick with --quick.
@@ -99,7 +99,7 @@ pub fn run(options: &Options) -> Result<()> {
         for part in PARTS {
             println!("{:10} {}", part.name, part.about);
         }
-        println!("{DOCUMENT:10} the document, made of what was measured before");
+        println!("{DOCUMENT:10} the document only, from earlier measurements");
         return Ok(());
     }
     let failed = if chosen.is_empty() { Vec::new() } else { measure_all(&chosen, options)? };

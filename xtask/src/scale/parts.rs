@@ -1,4 +1,4 @@
-//! The list of parts, and what is wanted of each.
+//! The list of parts, and the goals of each.
 
 use anyhow::{Result, ensure};
 
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_wish_has_a_part_that_measures_it() {
+    fn every_goal_has_a_part_that_measures_it() {
         for growth in WANTED {
             let part = PARTS.iter().find(|part| part.name == growth.part);
             assert_eq!(part.map(|part| part.of), Some(growth.of), "{}", growth.title);

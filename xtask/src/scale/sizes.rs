@@ -1,5 +1,4 @@
-//! How large: the ranges that the document is about, and small ones that show within a minute that
-//! the parts work.
+//! The sizes of the full run, and small ones that check within a minute that the parts work.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Many sessions watch one znode, its children, or a subtree: what does one change cost for each of
-//! them, and what do other clients notice?
+//! Many sessions watch one znode, its children, or a subtree: the cost of one change for each of
+//! them, and the effect on other clients.
 
 use std::time::Instant;
 
@@ -14,7 +14,7 @@ use crate::server::{Program, Server};
 use crate::wire::{Op, Session};
 
 const PARENT: &str = "/watched";
-/// A change is repeated until about so many watchers have heard of it.
+/// A change is repeated until about this many watchers have been notified.
 const HEARD: usize = 30_000;
 const ROUNDS_MIN: usize = 3;
 

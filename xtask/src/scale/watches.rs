@@ -1,4 +1,4 @@
-//! Very many watches of one session: what each costs to leave, to keep, to fire and to take away.
+//! Very many watches of one session: the cost of setting, keeping, firing and removing one.
 
 use std::time::{Duration, Instant};
 

@@ -85,7 +85,7 @@ fn take_snapshot(admin: &str) -> Result<()> {
     let request = ureq::Agent::new_with_config(config)
         .get(format!("{admin}/commands/snapshot?streaming=false"))
         .header("Authorization", format!("digest {SUPER_AUTH}"));
-    let status = request.call().context("asking for a snapshot")?.status();
-    ensure!(status == 200, "asking for a snapshot: {status}");
+    let status = request.call().context("requesting a snapshot")?.status();
+    ensure!(status == 200, "requesting a snapshot: {status}");
     Ok(())
 }

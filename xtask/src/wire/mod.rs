@@ -3,8 +3,8 @@
 //!
 //! In: an address. Out: blocking requests, one reply each, the raw error code of every reply, and
 //! the events that came between. It shares no code with `crates/proto` on purpose: a mistake made
-//! once there must not be able to cancel itself out here. A session can go on at another server with
-//! its [`Ticket`]; when and where is the caller's business. Not here: pings (tests are shorter than
+//! there must not be hidden by the same mistake here. A session can be moved to another server with
+//! its [`Ticket`]; the caller decides when and where. Not here: pings (tests are shorter than
 //! a session timeout, or never idle).
 
 mod jute;
@@ -56,7 +56,7 @@ pub struct Session {
     events: VecDeque<Event>,
 }
 
-/// What a client shows to go on with its session on another connection.
+/// What a client presents to continue its session on another connection.
 #[derive(Clone, Debug)]
 pub struct Ticket {
     /// The session's id; 0 asks for a new session.
@@ -102,7 +102,7 @@ impl Session {
         opened.context("the server refused the session")
     }
 
-    /// Opens a new session or goes on with one, as the ticket says; `None` when the server says that
+    /// Opens a new session or continues one, according to the ticket; `None` when the server says that
     /// the session is over. `patience` is how long this connection waits for any one answer.
     pub fn open(address: &str, ticket: &Ticket, patience: Duration) -> Result<Option<Session>> {
         let mut stream = TcpStream::connect_timeout(&address.parse()?, patience)
@@ -127,7 +127,7 @@ impl Session {
         Ok(Some(Session { stream, xid: 0, in_flight, ticket, events }))
     }
 
-    /// What it takes to go on with this session elsewhere.
+    /// Returns what is needed to continue this session at another server.
     pub fn ticket(&self) -> &Ticket {
         &self.ticket
     }
@@ -196,7 +196,7 @@ impl Session {
         }
     }
 
-    /// The oldest event that nobody has asked for yet; waits for one when there is none.
+    /// Returns the oldest event that was not returned yet; waits for one when there is none.
     pub fn next_event(&mut self) -> Result<Event> {
         if let Some(event) = self.events.pop_front() {
             return Ok(event);
@@ -210,7 +210,7 @@ impl Session {
         decode_event(zxid, &mut reply)
     }
 
-    /// The events that came before the last reply and that nobody has asked for yet.
+    /// The events that came before the last reply and that were not returned yet.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.events.drain(..).collect()
     }

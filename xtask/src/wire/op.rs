@@ -67,7 +67,7 @@ pub struct Acl {
 /// The mode of addWatch that tells of everything below a node.
 const PERSISTENT_RECURSIVE: i32 = 1;
 
-/// The ACL that lets everybody do everything, as (perms, scheme, id).
+/// The ACL that allows everything to every client, as (perms, scheme, id).
 const WORLD_ALL: &[(i32, &str, &str)] = &[(31, "world", "anyone")];
 
 /// A request.

@@ -1,8 +1,7 @@
 //! A client that keeps one session over many connections and records everything.
 //!
-//! It decides where to connect and when to give a connection up; what to ask is the workload's
-//! business. Watches are left again on every new connection before anything else is asked, as
-//! ordinary clients do it.
+//! It decides where to connect and when to give up a connection; the workload decides what to send.
+//! Watches are set again on every new connection before any other request, as ordinary clients do.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -199,7 +198,7 @@ impl Client {
         self.watches = Watches::default();
     }
 
-    /// Drops the connection; the session goes on with the next request, at any server.
+    /// Drops the connection; the session continues with the next request, at any server.
     pub fn disconnect(&mut self) {
         self.session = None;
     }
@@ -214,7 +213,7 @@ impl Client {
         closed
     }
 
-    /// Ends the session and hands out the records.
+    /// Ends the session and returns the records.
     pub fn finish(mut self) -> Vec<Record> {
         let deadline = Instant::now() + CLOSE_MAX;
         while self.ticket.id != 0 && Instant::now() < deadline {

@@ -1,8 +1,8 @@
 //! A counter in two nodes that only multis change: both always have the same value.
 //!
-//! To count is to read both and to set both on condition of the versions read. Any two replies that
-//! show the same version, of whichever node, show the same value and mzxid; the value is the version;
-//! and the end is the number of acknowledged multis, and at most those of unknown fate more.
+//! A client counts by reading both and setting both on condition of the versions read. Any two replies that
+//! show the same version, of either node, show the same value and mzxid; the value is the version;
+//! and the final value is the number of acknowledged multis, plus at most those of unknown outcome.
 
 use std::collections::BTreeMap;
 

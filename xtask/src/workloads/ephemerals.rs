@@ -1,9 +1,9 @@
-//! Ephemeral nodes of sessions that go from server to server on purpose.
+//! Ephemeral nodes of sessions that move between servers on purpose.
 //!
-//! That a node has the right owner, lives as long as its session and goes with it is checked for all
-//! histories: no reply may show it gone while the session still wrote, and none may show it after
-//! the session's acknowledged end. Here a session is moved often, closed at times, and all of them
-//! want the same lock: nobody gets it while another holds it.
+//! That a node has the right owner, exists while its session is open and is deleted with it is checked for all
+//! histories: no reply may show it missing while the session still wrote, and none may show it after
+//! the session's acknowledged end. Here sessions are moved often and closed at times, and all of them
+//! compete for the same lock: only one session may hold it at a time.
 
 use std::collections::BTreeMap;
 
@@ -108,7 +108,7 @@ impl Holder {
     }
 }
 
-/// Nobody gets the lock while somebody else holds it: between two acknowledged creates, the first
+/// No client gets the lock while another holds it: between two acknowledged creates, the first
 /// one's holder has deleted it, or its session may be over.
 pub fn check(records: &[Record], root: &str) -> Findings {
     let mut findings = Findings::default();

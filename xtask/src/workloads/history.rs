@@ -1,7 +1,7 @@
-//! What clients sent and received, word for word, so that every check is a function of it.
+//! Everything that clients sent and received, so that every check is a function of it.
 //!
-//! A [`Record`] belongs to one session of one client; records of one client stand in the order in
-//! which it sent and received. Nothing is judged here.
+//! A [`Record`] belongs to one session of one client; records of one client are in the order in
+//! which it sent and received. Nothing is checked here.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ pub struct Record {
 /// What a client can see.
 #[derive(Clone, Debug)]
 pub enum Note {
-    /// It has a new connection, for which it asked to go on with this session; 0 for a new one.
+    /// It has a new connection, on which it presented this session; 0 for a new one.
     Connected(i64),
     /// A request and what became of it.
     Call(Box<Call>),

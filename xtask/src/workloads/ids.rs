@@ -1,7 +1,7 @@
 //! Unique ids: the numbers of sequential nodes.
 //!
-//! No name is given out twice, by no server and in no epoch, and the numbers that all clients get rise
-//! with the zxids. Old nodes are deleted again, as clients that only want the number do it.
+//! No name is used twice, by any server or in any epoch, and the numbers that all clients get rise
+//! with the zxids. Old nodes are deleted again, as by clients that only need the number.
 
 use std::collections::{BTreeMap, VecDeque};
 

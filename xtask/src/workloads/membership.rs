@@ -1,10 +1,10 @@
 //! Membership: one client takes a server out of the ensemble or makes it an observer, and puts it
-//! back, again and again, while all other workloads go on.
+//! back, again and again, while all other workloads continue.
 //!
-//! Never more than one server is other than it was, so that old and new majorities overlap whatever
-//! was the fate of a request. A reply shows the membership that was asked for, with the request's own
-//! zxid as its version, and a read shows no older membership than its zxid allows. That others notice
-//! nothing wrong is for their own checks.
+//! At most one server is changed at a time, so that old and new majorities overlap whatever the
+//! outcome of a request. A reply shows the requested membership, with the request's own
+//! zxid as its version, and a read shows no older membership than its zxid allows. The effect on other
+//! workloads is covered by their own checks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,7 +111,7 @@ impl Changer {
     }
 }
 
-/// Replies show what was asked for, and reads nothing older than they may.
+/// Replies show the requested membership, and reads show none that is too old.
 pub fn check(records: &[Record]) -> Findings {
     let mut findings = Findings::default();
     let mut changes: BTreeMap<i64, &Op> = BTreeMap::new();

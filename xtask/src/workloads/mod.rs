@@ -1,10 +1,10 @@
-//! Workloads: clients that use an ensemble as programs do, while things happen to it, and record
+//! Workloads: clients that use an ensemble as programs do, while faults are injected, and record
 //! every reply.
 //!
-//! In: addresses, which workloads, a seed. Out: for each workload how its requests ended, and what
-//! does not hold. Each workload is a file: what its clients do next (`Worker::step`), and what must
-//! hold of its history besides the rules for all histories (`check`). Every workload writes below a
-//! node of its own, so that its history explains everything there.
+//! In: addresses, which workloads, a seed. Out: for each workload how its requests ended, and the
+//! violations. Each workload is a file: what its clients do next (`Worker::step`), and what must
+//! hold for its history in addition to the rules for all histories (`check`). Every workload writes below
+//! its own node, so that its history explains everything there.
 
 mod check;
 mod client;
@@ -65,7 +65,7 @@ pub enum Workload {
     Watches,
     /// Ephemeral nodes and a lock, of sessions that go from server to server.
     Ephemerals,
-    /// Servers that leave, join and change roles while all other workloads go on.
+    /// Servers that leave, join and change roles while all other workloads continue.
     Membership,
 }
 
@@ -213,7 +213,7 @@ impl Suite {
         Ok(())
     }
 
-    /// Lets the clients close their sessions and hands out what they recorded.
+    /// Makes the clients close their sessions and returns their records.
     pub fn finish(self) -> Result<Histories> {
         self.shared.stop.store(true, Ordering::Relaxed);
         let mut all = Vec::new();

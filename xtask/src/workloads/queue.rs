@@ -1,7 +1,7 @@
 //! A queue without an order: everything that was put in is taken out once.
 //!
-//! To take is to list, to read any item and to delete it; whose delete is acknowledged has it. What
-//! nobody has taken in the end is still there.
+//! A client takes an item by listing, reading any item and deleting it; the client whose delete is acknowledged has
+//! taken it. Items that were not taken must still exist at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,18 +26,18 @@ pub enum Take {
     Lowest,
 }
 
-struct Party {
+struct Member {
     root: String,
     take: Take,
     full: bool,
 }
 
 pub fn workers(root: &str, take: Take) -> Vec<Box<dyn Worker>> {
-    let worker = |_| Box::new(Party { root: root.into(), take, full: false }) as Box<dyn Worker>;
+    let worker = |_| Box::new(Member { root: root.into(), take, full: false }) as Box<dyn Worker>;
     (0..CLIENTS).map(worker).collect()
 }
 
-impl Worker for Party {
+impl Worker for Member {
     fn step(&mut self, client: &mut Client) {
         if !self.full && client.rng.below(2) == 0 {
             let path = format!("{}/item-", self.root);

@@ -1,8 +1,8 @@
 //! Registers: reads, writes, and writes on condition of a version, by several clients at once.
 //!
-//! Each write's Stat tells its version, so no search for an order is needed: versions are the order.
-//! That they form one sequence, that each has one value, and that a refusal is due, is checked for all
-//! histories; here, that the order of versions is the order in which the writes really happened.
+//! Each write's Stat has its version, so no search for an order is needed: versions are the order.
+//! That they form one sequence, that each has one value, and that a refusal is justified, is checked for all
+//! histories; this check is that the order of versions is the real-time order of the writes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The table at the end: a line a workload.
+//! The table at the end: one line per workload.
 
 use super::check::Findings;
 use super::history::{self, Outcome, Record};
@@ -13,7 +13,7 @@ pub struct Report {
     pub acknowledged: u64,
     /// Refused.
     pub refused: u64,
-    /// Of unknown fate.
+    /// Of unknown outcome.
     pub unknown: u64,
     /// What does not hold.
     pub findings: Findings,

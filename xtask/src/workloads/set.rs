@@ -1,8 +1,8 @@
 //! Sets: clients add unique children and list them; nothing is ever removed.
 //!
-//! A set is left for the next one when it has many children, so that lists stay short. Every child
-//! whose create was acknowledged is there in the end, none that was only refused is, and a list that a
-//! session gets has everything that an earlier list of the same session had.
+//! When a set has many children, the next one is used, so that lists stay short. Every child
+//! whose create was acknowledged exists at the end, none that was only refused does, and each list that a
+//! session gets contains everything in earlier lists of the same session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const CHILDREN_MAX: usize = 60;
 
 struct Adder {
     root: String,
-    /// How many children were added by anybody; decides which set is used now.
+    /// How many children were added by all clients; decides which set is used now.
     added: Arc<AtomicUsize>,
     /// A child whose create may or may not have happened, to be tried again.
     again: Option<Op>,

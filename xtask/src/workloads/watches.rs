@@ -1,9 +1,9 @@
 //! Watches: some clients change nodes, others watch them, over many connections.
 //!
-//! A client learns of a change before any reply shows it a state that has the change; an event has a
-//! watch and a change behind it; and after a reconnect with setWatches nothing has been missed. Two
+//! A client gets the event of a change before any reply that shows the change; each event belongs to a
+//! watch and a change; and after a reconnect with setWatches no change is missed. Two
 //! clients set one-shot watches (data, exists, children), a third a persistent recursive one,
-//! which tells of each change once, in order, as long as the connection lasts.
+//! which reports each change once, in order, while the connection lasts.
 
 mod check;
 

@@ -1,5 +1,5 @@
-//! One part's numbers in full: a table of what the load generator said, of single figures, of
-//! curves; then what people wrote about them.
+//! All numbers of one part: a table of the load generator's results, of single figures, of
+//! curves; then the notes about them.
 
 use herdsman_bench::report::{ECHO, Report, Round, Row};
 

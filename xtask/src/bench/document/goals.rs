@@ -1,8 +1,7 @@
-//! What is wanted, and whether it was reached.
+//! The goals, and whether they are met.
 //!
 //! In: the table of goals below, and what the parts have measured. Out: for each goal its numbers,
-//! the wanted and the reached ratio in words, and a verdict. Nothing about a result is written here;
-//! only what is wanted.
+//! the goal and the result in words, and a verdict. This file has only goals, no results.
 
 use herdsman_bench::report::{ECHO, Round};
 

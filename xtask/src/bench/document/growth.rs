@@ -1,4 +1,4 @@
-//! How cost grows with size: what is wanted of each curve, and whether it was reached.
+//! How cost grows with size: the goal for each curve, and whether it is met.
 
 use super::goals::Verdict;
 use super::number::{Unit, digits, thousands};

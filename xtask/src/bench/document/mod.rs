@@ -1,4 +1,4 @@
-//! `docs/benchmarks.md`: made of the raw files that are there, of the goals, and of the notes.
+//! `docs/benchmarks.md`: generated from the existing raw files, the goals, and the notes.
 //!
 //! In: the folder of raw files, and `benchmarks/notes.md` in the folder of documents. Out: the text,
 //! and one SVG file for each picture. Every number and every verdict comes from the raw files.

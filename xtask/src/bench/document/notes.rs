@@ -1,4 +1,4 @@
-//! What people wrote about the numbers: `benchmarks/notes.md`, which a new run keeps.
+//! Notes about the numbers: `benchmarks/notes.md`, which a new run keeps.
 //!
 //! Text before the first heading goes to the top of the document; a section `## PART` goes below
 //! that part's numbers. A section of an unknown name is an error: it would vanish otherwise.

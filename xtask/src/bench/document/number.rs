@@ -1,4 +1,4 @@
-//! Numbers as a reader wants them: three digits that count, and a unit.
+//! Formats numbers with three significant digits and a unit.
 
 /// What a number counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

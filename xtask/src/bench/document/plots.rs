@@ -56,7 +56,7 @@ impl Picture {
         }
     }
 
-    /// Whether it stands in the chapter about growth.
+    /// Whether it belongs to the chapter about growth.
     pub fn shows_growth(&self) -> bool {
         matches!(self.content, Content::Curves(_))
     }

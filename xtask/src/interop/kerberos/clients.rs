@@ -1,4 +1,4 @@
-//! Clients with tickets: what a server calls them, and who is not let in.
+//! Clients with tickets: the names that a server derives for them, and clients that must be refused.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -71,16 +71,16 @@ pub fn run(program: Program, work: &Path, realm: &Path) -> Result<()> {
         for (index, (settings, names)) in NAMES.iter().enumerate() {
             world.names_are(asked, index, settings, names)?;
         }
-        println!("ok      what {} calls clients with Kerberos", asked.name());
+        println!("ok      the names that {} gives clients with Kerberos", asked.name());
     }
     world.shell_uses_tickets()?;
     println!("ok      the shell with tickets of kinit");
     world.c_client_logs_in()?;
     println!("ok      the C client with tickets of kinit");
     world.cyrus_logs_in()?;
-    println!("ok      Cyrus, which the C client uses, as somebody else");
+    println!("ok      Cyrus, which the C client uses, requesting another identity");
     world.strangers_stay_out()?;
-    println!("ok      clients with wrong tickets stay out");
+    println!("ok      clients with wrong tickets are refused");
     Ok(())
 }
 
@@ -89,7 +89,7 @@ pub fn jaas(realm: &Path, sections: &[(&str, &str, &str)]) -> String {
     let mut text = String::new();
     for (section, file, principal) in sections {
         let file = realm.join(file);
-        // Java would get a ticket for the service when it starts, which nobody needs.
+        // Java would get a ticket for the service when it starts, which is not needed.
         let more = if principal.starts_with("zookeeper/") { "isInitiator=false" } else { "" };
         _ = writeln!(
             text,
@@ -145,7 +145,7 @@ impl World<'_> {
         ensure!(hers.contains("sasl: client@KAZOOTEST.ORG"), "whoami does not know her:\n{hers}");
         ensure!(hers.contains("\nsecret"), "her own znode cannot be read:\n{hers}");
         let other = self.zkcli(&server, "Other", "get /hers\nquit\n")?;
-        ensure!(other.contains(NOT_ALLOWED), "somebody else reads it:\n{other}");
+        ensure!(other.contains(NOT_ALLOWED), "another user can read it:\n{other}");
         server.stop()
     }
 
@@ -179,7 +179,7 @@ impl World<'_> {
         for (section, name) in ["Client", "Other", "Field"].into_iter().zip(names) {
             let told = self.shell(&server, &self.section(section), &["whoami"])?.printed;
             let is_so = told.lines().any(|line| line == format!("sasl: {name}"));
-            ensure!(is_so, "{section} should be called {name}:\n{told}");
+            ensure!(is_so, "the name of {section} should be {name}:\n{told}");
         }
         server.stop()
     }
@@ -198,7 +198,7 @@ impl World<'_> {
         let named = "zookeeper.server.principal=zookeeper/localhost\nzookeeper.server.realm=";
         let named = format!("{named}{}", realm::NAME);
         let told = self.shell(&server, &named, &["--sasl-kerberos", "whoami"])?.printed;
-        ensure!(told.contains(expected), "no login to a server with a name:\n{told}");
+        ensure!(told.contains(expected), "no login to a server given by name:\n{told}");
         server.stop()
     }
 
@@ -217,11 +217,11 @@ impl World<'_> {
         let hers = get(&flags)?;
         ensure!(hers.contains("secret"), "her own znode cannot be read:\n{hers}");
         let nobody = get(&[])?;
-        ensure!(nobody.contains("rc = -102"), "somebody without a login reads it:\n{nobody}");
+        ensure!(nobody.contains("rc = -102"), "a client without a login can read it:\n{nobody}");
         server.stop()
     }
 
-    /// What the C client uses, by a script that also asks to be somebody else, as programs are free to do.
+    /// What the C client uses, by a script that also requests another identity, as programs may do.
     fn cyrus_logs_in(&self) -> Result<()> {
         let server = self.start(self.program, "cyrus", &[])?;
         let (_, port) = server.address.split_once(':').context("an address has a port")?;
@@ -230,7 +230,7 @@ impl World<'_> {
             let mut python = Command::new("python3");
             let told = run::output(python.arg("-B").arg(&script).args(words))?;
             let is_so = told.lines().any(|line| line == "sasl: client@KAZOOTEST.ORG");
-            ensure!(is_so, "Cyrus is somebody else, with {words:?}:\n{told}");
+            ensure!(is_so, "Cyrus got another identity, with {words:?}:\n{told}");
         }
         server.stop()
     }

@@ -1,12 +1,12 @@
-//! Logins with Kerberos: a realm of its own, and everybody's programs in it.
+//! Logins with Kerberos in a separate realm, with Apache's programs, kazoo and ours.
 //!
-//! `clients` has Apache's zkCli, kazoo and our shell log in to Apache's server and to ours, and compares what
-//! they are called there. `quorum` has servers of both kinds form an ensemble. Both have somebody come who
-//! does not belong. `--server apache` runs the same with Apache's servers only.
+//! `clients` has Apache's zkCli, kazoo and our shell log in to Apache's server and to ours, and compares the
+//! names that they get there. `quorum` has servers of both kinds form an ensemble. Both also check that others
+//! are refused. `--server apache` runs the same with Apache's servers only.
 //!
 //! The server is a debug build with the feature `kerberos`, copied away from cargo's output folder: what other
 //! steps have built there is used and stays as it is. Everything runs in a second process of this program,
-//! which has the realm in its environment and so hands it on to all that it starts; nothing here touches
+//! which has the realm in its environment and so passes it to all programs that it starts; nothing here touches
 //! `/etc/krb5.conf` or the system's key table.
 
 mod clients;
@@ -78,7 +78,7 @@ fn build(work: &Path) -> Result<PathBuf> {
     let (built, copy) = (paths::target().join("debug/herdsman"), work.join("herdsman"));
     fs::copy(&built, &copy).with_context(|| format!("copying {}", built.display()))?;
     let help = run::output(Command::new(&copy).args(["shell", "--help"]))?;
-    ensure!(help.contains("--sasl-kerberos"), "{} is no build of this source", copy.display());
+    ensure!(help.contains("--sasl-kerberos"), "{} is not a build of this source", copy.display());
     Ok(copy)
 }
 

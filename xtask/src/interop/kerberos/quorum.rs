@@ -1,4 +1,4 @@
-//! Servers that log in to each other with Kerberos, of both kinds, and servers that do not belong.
+//! Servers of both kinds that log in to each other with Kerberos, and servers that must be refused.
 
 use std::fs;
 use std::path::Path;
@@ -44,7 +44,7 @@ pub fn run(program: Program, work: &Path, realm: &Path) -> Result<()> {
     for section in ["NoHost", "Stranger"] {
         stays_out(program, work, &settings, section)
             .with_context(|| format!("a server with section {section}"))?;
-        println!("ok      a server that logs in with the name of {section} stays out");
+        println!("ok      a server that logs in with the name of {section} is refused");
     }
     Ok(())
 }
@@ -82,7 +82,7 @@ fn stays_out(program: Program, work: &Path, settings: &Settings, section: &str) 
     let deadline = Instant::now() + REFUSAL_MAX;
     let says_so = |id: usize| ensemble.member(id).log().is_ok_and(|log| log.contains(refusal));
     while ![1, 2].into_iter().any(says_so) {
-        ensure!(Instant::now() < deadline, "nobody says that it was refused");
+        ensure!(Instant::now() < deadline, "no log says that it was refused");
         std::thread::sleep(POLL);
     }
     ensure!(ensemble.member(LEADER).mode().is_none(), "it got in");

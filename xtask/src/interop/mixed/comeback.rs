@@ -1,5 +1,5 @@
-//! Servers that go and come back: with what they had (DIFF), with nothing (SNAP), and with more than
-//! the others have (TRUNC).
+//! Servers that stop and rejoin: with the data they had (DIFF), with nothing (SNAP), and with more than
+//! the other servers have (TRUNC).
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +30,7 @@ pub fn everything(ensemble: &mut Ensemble) -> Result<History> {
     let history = load.finish()?;
     came_back?;
     with_nothing(ensemble)?;
-    with_too_much(ensemble).context("a leader that logged what nobody else has")?;
+    with_too_much(ensemble).context("a leader that logged txns that no other server has")?;
     Ok(history)
 }
 
@@ -45,7 +45,7 @@ fn with_what_they_had(ensemble: &mut Ensemble, load: &Load) -> Result<()> {
     Ok(())
 }
 
-/// Stopped, emptied, and started while nobody writes, when no leader remembers the first txns.
+/// Stopped, emptied, and started while there are no writes, when no leader remembers the first txns.
 fn with_nothing(ensemble: &mut Ensemble) -> Result<()> {
     write_much(ensemble.member(LEADER).address())?;
     for ids in [&FOLLOWERS[..1], &FOLLOWERS[1..], &OBSERVERS[..]] {
@@ -88,7 +88,7 @@ fn ensure_sync(ensemble: &Ensemble, id: usize, leader: usize, expected: Sync) ->
     Ok(())
 }
 
-/// The leader logs proposals while both followers are dead, dies, and comes back when one of them
+/// The leader logs proposals while both followers are dead, dies, and is restarted when one of them
 /// leads: it must forget the proposals.
 fn with_too_much(ensemble: &mut Ensemble) -> Result<()> {
     for _ in 0..TRUNC_TRIES_MAX {

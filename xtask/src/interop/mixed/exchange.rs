@@ -48,7 +48,7 @@ pub fn everything(ensemble: &Ensemble) -> Result<()> {
     for id in ensemble.ids() {
         writes(&mut clients, id).with_context(|| format!("writing through server {id}"))?;
         ephemerals(ensemble, &mut clients, id)
-            .with_context(|| format!("ephemeral nodes made through server {id}"))?;
+            .with_context(|| format!("ephemeral nodes created through server {id}"))?;
         watches(&mut clients, id).with_context(|| format!("events of writes at server {id}"))?;
     }
     moves(ensemble, &mut clients).context("a session that moves")?;
@@ -166,7 +166,7 @@ fn take_up(address: &str, ticket: &Ticket) -> Result<Session> {
     loop {
         match Session::open(address, ticket, PATIENCE) {
             Ok(Some(session)) => return Ok(session),
-            Ok(None) => bail!("{address} says that the session is over"),
+            Ok(None) => bail!("{address} reports that the session has expired"),
             Err(error) if Instant::now() > deadline => return Err(error),
             Err(_) => std::thread::sleep(Duration::from_millis(20)),
         }

@@ -1,9 +1,9 @@
 //! Ensembles of Apache's servers and ours, in every combination, and a rolling replacement.
 //!
-//! A combination says who leads (server 3) and who follows (1 and 2); an observer of each kind is
-//! always there (4 and 5). Each goes through the same life: what clients do across servers
-//! (`exchange`), servers that go and come back (`comeback`), and the checks of `verdict`. `--server
-//! apache` runs the same with Apache's servers only, which shows that the test itself is right.
+//! A combination says which program leads (server 3) and which follows (1 and 2); there is always an observer
+//! of each kind (4 and 5). Each goes through the same steps: clients on all servers
+//! (`exchange`), servers that stop and rejoin (`comeback`), and the checks of `verdict`. `--server
+//! apache` runs the same with Apache's servers only, which shows that the test itself is correct.
 
 mod comeback;
 pub(super) mod exchange;
@@ -16,7 +16,7 @@ use anyhow::{Context, Result};
 use crate::ensemble::{Ensemble, Network, Role, Settings};
 use crate::paths;
 use crate::server::Program;
-use crate::verdict::{self, Weather};
+use crate::verdict::{self, Severity};
 
 const TICK_MS: u32 = 2000;
 const SYNC_LIMIT: u32 = 5;
@@ -88,9 +88,9 @@ fn live(combination: &Combination, program: Program, name: &str) -> Result<()> {
     ensemble.start_all_led_by(LEADER)?;
     println!("        {name}: clients at all servers");
     exchange::everything(&ensemble)?;
-    println!("        {name}: servers go and come back");
+    println!("        {name}: servers stop and rejoin");
     let history = comeback::everything(&mut ensemble)?;
-    verdict::judge(&mut ensemble, Weather::Calm, |nodes| history.check(nodes))
+    verdict::judge(&mut ensemble, Severity::OneAtATime, |nodes| history.check(nodes))
 }
 
 /// Leaders remember this many transactions and look for no more in their files: a server that lacks

@@ -1,5 +1,5 @@
-//! A rolling replacement under load: Apache's servers give way to ours one by one on the same data
-//! directories, and ours to Apache's again.
+//! A rolling replacement under load: Apache's servers are replaced by ours one by one on the same data
+//! directories, and ours by Apache's again.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +10,7 @@ use crate::ensemble::{Ensemble, Network, Role};
 use crate::load::{self, Load};
 use crate::paths;
 use crate::server::Program;
-use crate::verdict::{self, Weather};
+use crate::verdict::{self, Severity};
 
 const SERVERS: usize = 3;
 const LOAD: load::Options =
@@ -33,7 +33,7 @@ pub fn run(program: Program) -> Result<()> {
         .try_for_each(|next| replace_all(&mut ensemble, &load, *next));
     let history = load.finish()?;
     replaced?;
-    verdict::judge(&mut ensemble, Weather::Breeze, |nodes| history.check(nodes))?;
+    verdict::judge(&mut ensemble, Severity::UnderLoad, |nodes| history.check(nodes))?;
     println!("ok      rolling replacement: {}", history.counts());
     Ok(())
 }

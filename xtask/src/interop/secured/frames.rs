@@ -69,7 +69,7 @@ fn play(address: &str, tokens: &[Token]) -> Result<Vec<String>> {
             Token::Empty => Some(Vec::new()),
             Token::Nonsense => Some(b"nonsense".to_vec()),
             Token::TooLong => Some(vec![b'x'; RESPONSE_BYTES_MAX + 1]),
-            // Where nobody can log in there is no challenge to respond to.
+            // Where no client can log in there is no challenge to respond to.
             Token::Response(..) if challenge.is_empty() => Some(b"a response".to_vec()),
             Token::Response(user, password) => Some(response(&challenge, user, password)?),
         };
@@ -111,7 +111,7 @@ fn response(challenge: &[u8], user: &str, password: &str) -> Result<Vec<u8>> {
     let nonce = Nonce::from_random([0x5a; Nonce::RANDOM_BYTES]);
     match Client::new(settings, nonce).step(challenge)? {
         ClientStep::Response(response) => Ok(response),
-        ClientStep::Accepted => bail!("a challenge is taken for a proof"),
+        ClientStep::Accepted => bail!("a challenge was accepted as a proof"),
     }
 }
 

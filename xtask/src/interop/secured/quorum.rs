@@ -33,7 +33,7 @@ pub fn run(program: Program, work: &Path, stores: &Stores) -> Result<()> {
         }
     }
     switch_to_tls(program, work, stores).context("from plain to TLS, one by one")?;
-    strangers(program, work, stores).context("servers that do not belong")
+    strangers(program, work, stores).context("servers that must be refused")
 }
 
 fn settings() -> Settings {
@@ -131,11 +131,11 @@ fn strangers(program: Program, work: &Path, stores: &Stores) -> Result<()> {
         };
         let deadline = Instant::now() + std::time::Duration::from_secs(30);
         while program == Program::Herdsman && !refused(&ensemble) {
-            ensure!(Instant::now() < deadline, "{name}: nobody says that it was refused");
+            ensure!(Instant::now() < deadline, "{name}: no log says that it was refused");
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        ensure!(ensemble.member(LEADER).mode().is_none(), "a server {name} got in");
-        println!("ok      a server {name} stays out");
+        ensure!(ensemble.member(LEADER).mode().is_none(), "a server {name} was accepted");
+        println!("ok      a server {name} is refused");
     }
     Ok(())
 }

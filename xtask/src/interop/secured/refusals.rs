@@ -17,7 +17,7 @@ pub enum Setup {
     Required,
     /// A failed login has no consequences.
     Tolerant,
-    /// There is no JAAS file, so nobody can log in.
+    /// There is no JAAS file, so no client can log in.
     NotOffered,
 }
 

@@ -1,6 +1,6 @@
-//! What must hold of every history, whatever the workload: see the three files.
+//! The rules for every history, whatever the workload: see the three files.
 //!
-//! All of it rests on the zxid in each reply's header. It names the state that a reply tells of: a
+//! All of them use the zxid in each reply's header. It names the state that a reply describes: a
 //! write's own zxid, or the last one that the server had applied when it answered.
 
 mod order;

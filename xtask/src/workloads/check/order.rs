@@ -20,7 +20,7 @@ pub fn check(records: &[Record]) -> Findings {
     findings
 }
 
-/// A client goes on with the session that it asked for, and a new session has an id of its own.
+/// A client gets the session that it presented, and a new session has a new id.
 fn identities(records: &[Record], findings: &mut Findings) {
     let mut known = BTreeSet::new();
     for Record { session, note } in records {
@@ -49,7 +49,7 @@ fn sessions(records: &[Record], findings: &mut Findings) {
     }
 }
 
-/// A write that has a zxid of its own. The end of a session that is over already has none.
+/// A write that has its own zxid. The end of a session that is over already has none.
 fn is_ordered_write(call: &Call) -> bool {
     call.is_write() && call.op.kind() != Kind::CloseSession
 }

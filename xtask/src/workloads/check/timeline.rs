@@ -1,7 +1,7 @@
-//! One history for each node: at every zxid it is in one state, which somebody made.
+//! One history for each node: at every zxid it has one state, which a request has made.
 //!
-//! Each reply tells what one node, or a parent's list of children, was at the zxid in its header.
-//! Put together, these facts must fit on one line of time. Checked are: two replies never show
+//! Each reply shows the state of one node, or of a parent's list of children, at the zxid in its header.
+//! Together, these facts must fit on one timeline. The checks are: two replies never show
 //! different states for the same zxid, so no read is older than its zxid and no two writes got the
 //! same version; every version, value and node has a request that may have made it, and no two have
 //! the same one; what was made stays until a request, or the end of its session, may have removed it;
@@ -27,7 +27,7 @@ const END: i64 = i64::MAX - 1;
 #[derive(Default)]
 struct Timeline {
     nodes: BTreeMap<String, Node>,
-    /// Sequential nodes that may have been made, under a number that nobody learned: the path
+    /// Sequential nodes that may have been made, under an unknown number: the path
     /// without it, to the data.
     numbered: BTreeMap<String, Vec<Vec<u8>>>,
     /// For each parent the names that it had at a zxid.
@@ -42,7 +42,7 @@ struct Session {
     alive_at: i64,
     /// The zxid of its acknowledged end.
     closed_at: Option<i64>,
-    /// Whether it may have ended at a zxid that nobody learned.
+    /// Whether it may have ended at an unknown zxid.
     may_be_over: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Holds the events of each session against what is known to have changed.
+//! Compares the events of each session with the known changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -116,7 +116,7 @@ enum Table {
 /// The watches of one session.
 #[derive(Default)]
 struct Session {
-    armed: BTreeMap<(Table, String), Armed>,
+    armed: BTreeMap<(Table, String), ArmedWatch>,
     /// Roots of persistent recursive watches, and the zxid from which on they tell of everything.
     recursive: BTreeMap<String, i64>,
     /// What those told on this connection.
@@ -126,7 +126,7 @@ struct Session {
 }
 
 #[derive(Clone, Copy)]
-struct Armed {
+struct ArmedWatch {
     /// The zxid of the state that the client has seen.
     at: i64,
     /// Whether the node was there.
@@ -146,7 +146,7 @@ impl Session {
             _ => &[Table::Data],
         };
         let key = |table: &Table| (*table, event.path.clone());
-        let fired: Vec<Armed> =
+        let fired: Vec<ArmedWatch> =
             tables.iter().filter_map(|table| self.armed.remove(&key(table))).collect();
         let covers = |root: &&String| {
             event.path.strip_prefix(root.as_str()).is_some_and(|rest| rest.starts_with('/'))
@@ -245,7 +245,7 @@ impl Session {
                 let table = if *kind == Kind::GetChildren2 { Table::Child } else { Table::Data };
                 let absent = matches!(call.outcome, Outcome::Refused { err: NO_NODE, .. });
                 if done || (absent && *kind == Kind::Exists) {
-                    let armed = Armed { at: zxid, was_there: done };
+                    let armed = ArmedWatch { at: zxid, was_there: done };
                     self.armed.insert((table, path.clone()), armed);
                 }
             }

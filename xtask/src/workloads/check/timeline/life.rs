@@ -1,4 +1,4 @@
-//! The lives of one node: from a create to its end, each with a cause.
+//! The lifetimes of one node: from a create to its deletion, each with a cause.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use super::node::Node;
 use crate::workloads::check::Findings;
 
 /// From the create at `czxid` at least to the zxid `last`.
-pub struct Life {
+pub struct Lifetime {
     /// What made it.
     pub czxid: i64,
     /// The last zxid at which it was seen.
@@ -19,14 +19,14 @@ pub struct Life {
 /// Adds what lists of children and refused creates tell.
 pub fn extend(
     node: &Node,
-    lives: &mut [Life],
+    lifetimes: &mut [Lifetime],
     path: &str,
     may_be_unseen: bool,
     findings: &mut Findings,
 ) {
     for zxid in &node.present {
-        let life = lives.iter_mut().rfind(|life| life.czxid <= *zxid);
-        let is_gone = |life: &Life| node.absent.range(life.czxid..=*zxid).next().is_some();
+        let life = lifetimes.iter_mut().rfind(|life| life.czxid <= *zxid);
+        let is_gone = |life: &Lifetime| node.absent.range(life.czxid..=*zxid).next().is_some();
         match life {
             Some(life) if life.last >= *zxid || !is_gone(life) => life.last = life.last.max(*zxid),
             _ if may_be_unseen => {}
@@ -38,13 +38,13 @@ pub fn extend(
 /// Each life is whole, and its end has a cause.
 pub fn judge(
     node: &Node,
-    lives: &[Life],
+    lifetimes: &[Lifetime],
     path: &str,
     sessions: &BTreeMap<i64, Session>,
     findings: &mut Findings,
 ) {
-    for (index, life) in lives.iter().enumerate() {
-        let Life { czxid, last, owner } = life;
+    for (index, life) in lifetimes.iter().enumerate() {
+        let Lifetime { czxid, last, owner } = life;
         if let Some(zxid) = node.absent.range(czxid..=last).next() {
             findings.lost.push(format!(
                 "{path}, made at {czxid:#x} and seen at {last:#x}, was not there at {zxid:#x}"
@@ -55,7 +55,7 @@ pub fn judge(
         if *owner != 0 && session.closed_at.is_some_and(|closed| *last >= closed) {
             findings.wrong.push(format!("{path} outlives its session {owner:#x}: at {last:#x}"));
         }
-        let next = lives.get(index + 1).map(|next| next.czxid);
+        let next = lifetimes.get(index + 1).map(|next| next.czxid);
         let absent = node.absent.range(last + 1..).next().copied();
         let Some(gone) = next.into_iter().chain(absent).min() else {
             continue;

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::life::{self, Life};
+use super::life::{self, Lifetime};
 use super::{Session, without_children};
 use crate::wire::Stat;
 use crate::workloads::check::Findings;
@@ -13,7 +13,7 @@ pub struct Node {
     /// What it was from each mzxid on.
     states: BTreeMap<i64, State>,
     /// The same for what its children change in its Stat, by pzxid.
-    kids: BTreeMap<i64, Kids>,
+    children: BTreeMap<i64, Children>,
     /// The zxids of acknowledged writes of its data.
     written: BTreeSet<i64>,
     /// The zxids of acknowledged deletes.
@@ -24,11 +24,11 @@ pub struct Node {
     pub absent: BTreeSet<i64>,
     /// Zxids at which it did not have this version.
     pub bad_versions: Vec<(i64, i32)>,
-    /// Data of creates of unknown fate.
+    /// Data of creates of unknown outcome.
     pub maybe_made: Vec<Vec<u8>>,
-    /// Data of setData of unknown fate.
+    /// Data of setData of unknown outcome.
     pub maybe_set: Vec<Vec<u8>>,
-    /// Whether there was a delete of unknown fate.
+    /// Whether there was a delete of unknown outcome.
     pub maybe_deleted: bool,
     /// Replies that differ in what they show for one mzxid or pzxid.
     contradictions: Vec<String>,
@@ -40,7 +40,7 @@ struct State {
     seen_to: i64,
 }
 
-struct Kids {
+struct Children {
     czxid: i64,
     cversion: i32,
     count: i32,
@@ -83,13 +83,13 @@ impl Node {
 
     fn saw_kids(&mut self, zxid: i64, stat: &Stat) {
         let (czxid, cversion, count) = (stat.czxid(), stat.versions[1], stat.sizes[1]);
-        let new = Kids { czxid, cversion, count, seen_to: zxid };
-        let kids = self.kids.entry(stat.pzxid).or_insert(new);
-        kids.seen_to = kids.seen_to.max(zxid);
-        if (kids.cversion, kids.count) != (cversion, count) {
+        let new = Children { czxid, cversion, count, seen_to: zxid };
+        let children = self.children.entry(stat.pzxid).or_insert(new);
+        children.seen_to = children.seen_to.max(zxid);
+        if (children.cversion, children.count) != (cversion, count) {
             self.contradictions.push(format!(
                 "pzxid {:#x} with cversion {} of {} children and cversion {cversion} of {count}",
-                stat.pzxid, kids.cversion, kids.count
+                stat.pzxid, children.cversion, children.count
             ));
         }
     }
@@ -101,27 +101,27 @@ impl Node {
 
     /// From this zxid on it is certainly not there.
     pub fn gone_at(&self) -> i64 {
-        let lives = self.lives().len();
+        let lifetimes = self.lifetimes().len();
         let last = self.deletes.first().copied();
-        last.filter(|_| lives == 1 && self.maybe_made.is_empty()).unwrap_or(i64::MAX)
+        last.filter(|_| lifetimes == 1 && self.maybe_made.is_empty()).unwrap_or(i64::MAX)
     }
 
-    fn lives(&self) -> Vec<Life> {
-        let mut lives: Vec<Life> = Vec::new();
+    fn lifetimes(&self) -> Vec<Lifetime> {
+        let mut lifetimes: Vec<Lifetime> = Vec::new();
         for state in self.states.values() {
-            match lives.last_mut().filter(|life| life.czxid == state.stat.czxid()) {
+            match lifetimes.last_mut().filter(|life| life.czxid == state.stat.czxid()) {
                 Some(life) => life.last = life.last.max(state.seen_to),
-                None => lives.push(Life {
+                None => lifetimes.push(Lifetime {
                     czxid: state.stat.czxid(),
                     last: state.seen_to,
                     owner: state.stat.owner,
                 }),
             }
         }
-        lives
+        lifetimes
     }
 
-    /// Adds what does not fit. `numbered` is the data of sequential creates of unknown fate that may
+    /// Adds what does not fit. `numbered` is the data of sequential creates of unknown outcome that may
     /// have made this node.
     pub fn judge(
         &mut self,
@@ -136,9 +136,9 @@ impl Node {
         self.judge_kids(path, findings);
         self.judge_refusals(path, findings);
         let may_be_unseen = !self.maybe_made.is_empty() || !numbered.is_empty();
-        let mut lives = self.lives();
-        life::extend(self, &mut lives, path, may_be_unseen, findings);
-        life::judge(self, &lives, path, sessions, findings);
+        let mut lifetimes = self.lifetimes();
+        life::extend(self, &mut lifetimes, path, may_be_unseen, findings);
+        life::judge(self, &lifetimes, path, sessions, findings);
         self.judge_causes(path, numbered, findings);
     }
 
@@ -173,14 +173,14 @@ impl Node {
         }
         if unseen > self.maybe_set.len() {
             findings.wrong.push(format!(
-                "{path}: {unseen} versions that nobody saw, and only {} sets of unknown fate",
+                "{path}: {unseen} versions that nobody saw, and only {} sets of unknown outcome",
                 self.maybe_set.len()
             ));
         }
     }
 
     fn judge_kids(&self, path: &str, findings: &mut Findings) {
-        for ((_, old), (pzxid, new)) in self.kids.iter().zip(self.kids.iter().skip(1)) {
+        for ((_, old), (pzxid, new)) in self.children.iter().zip(self.children.iter().skip(1)) {
             if old.seen_to >= *pzxid {
                 findings.stale.push(format!(
                     "{path}: {} children shown at {:#x}, though they changed at {pzxid:#x}",
@@ -214,7 +214,7 @@ impl Node {
         }
     }
 
-    /// Every value is that of an acknowledged write, or of one of unknown fate, once.
+    /// Every value is that of an acknowledged write, or of one of unknown outcome, once.
     fn judge_causes(&mut self, path: &str, numbered: &mut Vec<Vec<u8>>, findings: &mut Findings) {
         for (mzxid, state) in &self.states {
             let Some(data) = state.data.as_ref().filter(|_| !self.written.contains(mzxid)) else {
