@@ -166,6 +166,6 @@ source = "registry+https://github.com/rust-lang/crates.io-index"
     fn a_folder_without_advisories_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let error = open(folder.path()).unwrap_err().to_string();
-        assert!(error.ends_with("is no advisory database"), "{error}");
+        assert!(error.ends_with("is not an advisory database"), "{error}");
     }
 }
