@@ -1,5 +1,5 @@
 //! Connects to the leader's quorum port, or to an observer master: all its addresses, some tries, one
-//! wish at a time. Apache: `Learner.connectToLeader`, which gives up after 5 tries, half a second. A
+//! target at a time. Apache: `Learner.connectToLeader`, which gives up after 5 tries, half a second. A
 //! leader that decided later may open its port later than that.
 //!
 //! Each attempt has a thread of its own, which becomes the link's reader. So a name server that does
@@ -34,9 +34,9 @@ pub(crate) struct Connector {
     changed: Condvar,
 }
 
-/// Where a link should lead.
+/// The server and port that a link should lead to.
 #[derive(Clone, Copy)]
-struct Wish {
+struct Target {
     link: LinkId,
     to: ServerId,
     port: LearnerPort,
@@ -44,8 +44,8 @@ struct Wish {
 
 #[derive(Default)]
 struct State {
-    /// Not begun yet; a newer wish replaces it.
-    wanted: Option<Wish>,
+    /// Not begun yet; a newer target replaces it.
+    wanted: Option<Target>,
     /// The one whose result counts, begun or not.
     current: Option<LinkId>,
     attempts: usize,
@@ -56,13 +56,13 @@ impl Connector {
         Connector { context, links, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Starts the thread that starts the attempts: who wishes for a connection must not wait for a
+    /// Starts the thread that starts the attempts: a caller must not wait for a
     /// thread to be made, nor fail if there is none.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
         let connector = Arc::clone(self);
         self.context.threads.spawn("connect".to_owned(), move || {
-            while let Some(wish) = connector.next_wish() {
-                connector.begin(wish);
+            while let Some(target) = connector.next_target() {
+                connector.begin(target);
             }
         })
     }
@@ -70,7 +70,7 @@ impl Connector {
     pub fn connect(&self, to: ServerId, port: LearnerPort) -> LinkId {
         let link = self.links.next_id();
         let mut state = self.state.lock();
-        state.wanted = Some(Wish { link, to, port });
+        state.wanted = Some(Target { link, to, port });
         state.current = Some(link);
         self.changed.notify_all();
         link
@@ -94,40 +94,40 @@ impl Connector {
         self.changed.notify_all();
     }
 
-    fn next_wish(&self) -> Option<Wish> {
+    fn next_target(&self) -> Option<Target> {
         let mut state = self.state.lock();
         loop {
             if self.context.threads.is_stopping() {
                 return None;
             }
             if state.attempts < ATTEMPTS_MAX
-                && let Some(wish) = state.wanted.take()
+                && let Some(target) = state.wanted.take()
             {
                 state.attempts += 1;
-                return Some(wish);
+                return Some(target);
             }
             self.changed.wait(&mut state);
         }
     }
 
-    fn begin(self: &Arc<Self>, wish: Wish) {
-        let Wish { link, to, .. } = wish;
+    fn begin(self: &Arc<Self>, target: Target) {
+        let Target { link, to, .. } = target;
         let Some(receiver) = self.context.receiver() else { return };
         let (connector, reporting) = (Arc::clone(self), Arc::clone(&receiver));
-        let attempt = move || connector.attempt(wish, &receiver);
+        let attempt = move || connector.attempt(target, &receiver);
         if let Err(error) = self.context.threads.spawn(format!("link-{}", link.0), attempt) {
-            warn!("no thread to connect to server {to}: {error}");
+            warn!("cannot start a thread to connect to server {to}: {error}");
             if self.finish(link) {
                 reporting.handle_connect(link, ConnectResult::Failed);
             }
         }
     }
 
-    fn attempt(&self, wish: Wish, receiver: &Arc<dyn Receiver>) {
-        let Wish { link, to, .. } = wish;
-        let incoming = self.dial_until(wish);
+    fn attempt(&self, target: Target, receiver: &Arc<dyn Receiver>) {
+        let Target { link, to, .. } = target;
+        let incoming = self.dial_until(target);
         if !self.finish(link) || self.context.threads.is_stopping() {
-            debug!("the connection to server {to} is not wanted any more");
+            debug!("the connection to server {to} is no longer wanted");
             return;
         }
         match incoming {
@@ -148,9 +148,9 @@ impl Connector {
         counts
     }
 
-    /// Dials until somebody answers; `None` if the time is up or nobody wants it any more.
-    fn dial_until(&self, wish: Wish) -> Option<Incoming> {
-        let Wish { link, to, port } = wish;
+    /// Dials until a server answers; `None` if the time is up or the link is no longer wanted.
+    fn dial_until(&self, target: Target) -> Option<Incoming> {
+        let Target { link, to, port } = target;
         let settings = &self.context.settings;
         let deadline = Instant::now() + settings.connect_limit;
         let tries_max = match port {
@@ -160,7 +160,7 @@ impl Connector {
         let mut tries = 0;
         loop {
             let rest = deadline.saturating_duration_since(Instant::now());
-            let failure = match self.dial_once(wish, rest) {
+            let failure = match self.dial_once(target, rest) {
                 Ok(incoming) => return Some(incoming),
                 Err(failure) => failure,
             };
@@ -178,11 +178,11 @@ impl Connector {
         }
     }
 
-    fn dial_once(&self, wish: Wish, limit: Duration) -> io::Result<Incoming> {
+    fn dial_once(&self, target: Target, limit: Duration) -> io::Result<Incoming> {
         let by = Instant::now() + limit;
         let (membership, settings) = (self.context.membership(), &self.context.settings);
-        let member = membership.members.get(&wish.to);
-        let endpoints = match (wish.port, settings.observer_master_port) {
+        let member = membership.members.get(&target.to);
+        let endpoints = match (target.port, settings.observer_master_port) {
             (LearnerPort::Quorum, _) => member.map(quorum_endpoints),
             (LearnerPort::ObserverMaster, port) => {
                 port.and_then(|port| member.map(|at| observer_master_endpoints(at, port)))

@@ -36,9 +36,9 @@ mod peer;
 pub(crate) use connection::frame as frame_of;
 
 use super::address::{election_endpoints, endpoints_in_hello, resolve};
+use super::connection_slots::{ConnectionSlot, ConnectionSlots};
 use super::context::{Context, NoDelay};
 use super::incoming::{Fill, Incoming};
-use super::places::{Place, Places};
 use super::receiver::Receiver;
 use herdsman_runtime::LimitedLog;
 use peer::Peer;
@@ -65,7 +65,7 @@ enum Names {
 pub(crate) struct Election {
     context: Arc<Context>,
     peers: Mutex<BTreeMap<ServerId, Arc<Peer>>>,
-    places: Arc<Places>,
+    slots: Arc<ConnectionSlots>,
     warnings: LimitedLog,
     news: LimitedLog,
 }
@@ -75,7 +75,7 @@ impl Election {
         Election {
             context,
             peers: Mutex::default(),
-            places: Arc::default(),
+            slots: Arc::default(),
             warnings: LimitedLog::default(),
             news: LimitedLog::news(),
         }
@@ -84,7 +84,7 @@ impl Election {
     pub fn notify(&self, to: ServerId, message: &Notification) {
         match self.peers.lock().get(&to) {
             Some(peer) => peer.put(connection::frame(message), Instant::now()),
-            None => debug!("nobody knows where server {to} is: it is not told our vote"),
+            None => debug!("no address is known for server {to}: our vote is not sent to it"),
         }
     }
 
@@ -167,28 +167,28 @@ impl Election {
         let socket = Arc::new(stream);
         self.context.threads.watch(&socket);
         let members = self.context.membership().members.len();
-        let places_max = members + STRANGER_CONNECTIONS_MAX;
-        let Some(place) = self.places.take(&socket, from, places_max) else { return };
+        let connections_max = members + STRANGER_CONNECTIONS_MAX;
+        let Some(slot) = self.slots.take(&socket, from, connections_max) else { return };
         self.context.set_options(&socket, NoDelay::On);
         let election = Arc::clone(self);
         let welcome = move || {
-            if let Err(problem) = election.welcome(socket, from, &place, receiver) {
+            if let Err(problem) = election.welcome(socket, from, &slot, receiver) {
                 election.complain(from, &problem);
             }
         };
         if let Err(error) = self.context.threads.spawn("election-in".to_owned(), welcome) {
-            self.warnings.warn(format_args!("no thread for a peer at {from}: {error}"));
+            self.warnings.warn(format_args!("cannot start a thread for a peer at {from}: {error}"));
         }
     }
 
     fn complain(&self, from: SocketAddr, problem: &io::Error) {
         if problem.kind() == io::ErrorKind::UnexpectedEof {
             // Probes of the port do so all the time.
-            debug!("somebody at {from} connected to the election port and hung up");
+            debug!("a connection to the election port from {from} was closed without data");
             return;
         }
         self.warnings
-            .warn(format_args!("somebody at {from} connected to the election port: {problem}"));
+            .warn(format_args!("closed a connection to the election port from {from}: {problem}"));
     }
 
     /// Finds out who has called, and talks to it or calls back. An error is about how it began; what
@@ -197,7 +197,7 @@ impl Election {
         self: &Arc<Self>,
         socket: Arc<TcpStream>,
         from: SocketAddr,
-        place: &Place,
+        slot: &ConnectionSlot,
         receiver: Arc<dyn Receiver>,
     ) -> io::Result<()> {
         let by = Instant::now() + self.context.settings.hello_timeout;
@@ -221,10 +221,10 @@ impl Election {
         self.check_newcomer(id, from)?;
         let peer = self.caller(&hello, &receiver)?;
         if !peer.is_stranger() {
-            place.keep();
+            slot.keep();
         }
         if id < my_id {
-            debug!("server {id} asks from {from} to be called");
+            debug!("server {id} at {from} asks us to connect to it");
             return Ok(());
         }
         if !peer.is_stranger() {

@@ -1,5 +1,5 @@
 //! The network of an ensemble's member: the election port, the ports for learners and the connections
-//! to the others. Sockets and threads, and no decision of the protocol.
+//! to the other servers. Sockets and threads, and no decision of the protocol.
 //!
 //! In: votes to tell, packets to send, links to open and close, from the thread that steps the core;
 //! none of these calls blocks. Out: [`herdsman_zab::Input`]s through a [`Receiver`], from network
@@ -8,7 +8,7 @@
 //! how a tree is encoded.
 //!
 //! The code map: [`settings`] and [`receiver`] are the interface. `threads` knows every thread and
-//! socket, so that all of them can be ended; `port` listens, `places` limits who gets in,
+//! socket, so that all of them can be ended; `port` listens, `connection_slots` limits connections,
 //! `security` says how connections are protected, `address` finds and dials others, `stream` is a
 //! connection and `incoming` buffers what comes over it. `election` keeps one connection per peer, with
 //! one message waiting at the most. `links` are the connections between a leader and its learners,
@@ -23,17 +23,17 @@
 //! | what | limit | when it is reached |
 //! |---|---|---|
 //! | votes waiting for a peer | 1 | the newer replaces the older |
-//! | peers that are no members | 32 | the newcomer is refused |
+//! | peers that are not members | 32 | the newcomer is refused |
 //! | connections for votes of one member | 1, kept while it works | the newcomer is refused |
-//! | accepted election connections | members + 64 | the oldest one of a stranger is cut |
-//! | accepted links | members × 5 + 64 | the oldest one that has not said who it is is cut |
-//! | accepted links that say they are one member | 4, and the one in use | one of the address with most is cut |
+//! | accepted election connections | members + 64 | the oldest unidentified one is closed |
+//! | accepted links | members × 5 + 64 | the oldest unidentified one is closed |
+//! | accepted links that claim to be one member | 4, and the one in use | one from the address with most is closed |
 //! | accepted links of servers that are not listed | 32 | the newcomer is refused |
 //! | packet of a learner | twice `jute.maxbuffer`, its extra and 128 KiB (`proto::limits`) | the link is lost |
 //! | bytes queued on a link | 64 MiB, and what clients of a server may have in flight | the link is lost |
 //! | attempts to connect under way | 8 | the next one waits; only the newest is kept |
-//! | reports about mistakes of others | 10 a minute and kind | counted |
-//! | reports about others that come and go | 100 a minute and kind | counted |
+//! | log lines about errors of other hosts | 10 per minute and kind | counted |
+//! | log lines about connections opened and closed | 100 per minute and kind | counted |
 //!
 //! Apache: `QuorumCnxManager`, `Learner.connectToLeader`, `Leader.LearnerCnxAcceptor`, the two threads of
 //! `LearnerHandler`. `ObserverMaster`. How we differ: the ports for
@@ -51,13 +51,13 @@ use parking_lot::Mutex;
 
 mod address;
 mod connect;
+mod connection_slots;
 mod context;
 mod election;
 mod incoming;
 mod links;
 pub mod login;
 pub mod logins;
-mod places;
 mod port;
 pub mod receiver;
 pub mod security;
@@ -67,7 +67,7 @@ mod threads;
 
 pub use links::LinkReport;
 pub use receiver::{
-    ConnectResult, PortFailure, PortKind, Receiver, Room, StreamSource, StreamStep,
+    ConnectResult, PortFailure, PortKind, ReadPermission, Receiver, StreamSource, StreamStep,
 };
 pub use settings::NetworkSettings;
 
@@ -75,7 +75,7 @@ use connect::Connector;
 use context::Context;
 use election::Election;
 use links::Links;
-use port::{Hope, Port};
+use port::{AddressesLeft, Port};
 
 /// The network of one member.
 pub struct QuorumNetwork {
@@ -87,8 +87,8 @@ pub struct QuorumNetwork {
 }
 
 impl QuorumNetwork {
-    /// A network that does nothing yet, so that its receiver can be given it before the first input.
-    /// What it is asked to do before the start is lost, except for the membership and a wish to connect.
+    /// Creates a network that is not started, so that its receiver can refer to it before the first input.
+    /// Requests before the start are lost, except for the membership and a request to connect.
     #[must_use]
     pub fn new(settings: NetworkSettings) -> Self {
         let context = Arc::new(Context::new(settings));
@@ -118,18 +118,18 @@ impl QuorumNetwork {
             io::Error::new(io::ErrorKind::InvalidInput, format!("there is no server.{id}"))
         })?;
         let endpoints = self.listening(address::election_endpoints(own));
-        let hope = Hope::new(endpoints.len().into());
+        let addresses_left = AddressesLeft::new(endpoints.len().into());
         for endpoint in endpoints {
             let election = Arc::clone(&self.election);
             let accept = move |stream, peer| election.accept(stream, peer);
-            self.open_port(PortKind::Election, endpoint, Box::new(accept), &hope)?;
+            self.open_port(PortKind::Election, endpoint, Box::new(accept), &addresses_left)?;
         }
         let endpoints = self.listening(address::quorum_endpoints(own));
-        let hope = Hope::new(endpoints.len().into());
+        let addresses_left = AddressesLeft::new(endpoints.len().into());
         for endpoint in endpoints {
             let links = Arc::clone(&self.links);
             let accept = move |stream, peer| links.accept(LearnerPort::Quorum, stream, peer);
-            self.open_port(PortKind::Quorum, endpoint, Box::new(accept), &hope)?;
+            self.open_port(PortKind::Quorum, endpoint, Box::new(accept), &addresses_left)?;
         }
         self.open_observer_master_port(own)
     }
@@ -139,12 +139,12 @@ impl QuorumNetwork {
         let port = self.context.settings.observer_master_port;
         let Some(port) = port.filter(|_| own.role == Role::Participant) else { return Ok(()) };
         let endpoints = self.listening(address::observer_master_endpoints(own, port));
-        let hope = Hope::new(endpoints.len().into());
+        let addresses_left = AddressesLeft::new(endpoints.len().into());
         for endpoint in endpoints {
             let links = Arc::clone(&self.links);
             let accept =
                 move |stream, peer| links.accept(LearnerPort::ObserverMaster, stream, peer);
-            self.open_port(PortKind::ObserverMaster, endpoint, Box::new(accept), &hope)?;
+            self.open_port(PortKind::ObserverMaster, endpoint, Box::new(accept), &addresses_left)?;
         }
         Ok(())
     }
@@ -154,9 +154,9 @@ impl QuorumNetwork {
         kind: PortKind,
         endpoint: Endpoint,
         accept: Box<port::Accept>,
-        hope: &Hope,
+        addresses_left: &AddressesLeft,
     ) -> io::Result<()> {
-        let port = Port::open(&self.context, kind, endpoint, accept, Arc::clone(hope))?;
+        let port = Port::open(&self.context, kind, endpoint, accept, Arc::clone(addresses_left))?;
         self.ports.lock().push((kind, port));
         Ok(())
     }
@@ -256,7 +256,7 @@ impl QuorumNetwork {
     /// where they were opened.
     pub fn set_membership(&self, membership: Arc<Membership>) {
         if let Err(error) = self.election.set_membership(&membership) {
-            tracing::error!("no thread to talk to a new member: {error}");
+            tracing::error!("cannot start a thread for a new member: {error}");
         }
         self.context.set_membership(membership);
     }

@@ -23,9 +23,9 @@ mod reader;
 mod traffic;
 mod writer;
 
+use super::connection_slots::{ConnectionSlot, ConnectionSlots, ServerLimits};
 use super::context::{Context, NoDelay};
 use super::incoming::Incoming;
-use super::places::{Place, Places, ServerLimits};
 use super::receiver::{ConnectResult, Receiver, StreamSource};
 use super::stream::PeerStream;
 use herdsman_runtime::LimitedLog;
@@ -45,7 +45,7 @@ pub(crate) struct Links {
     context: Arc<Context>,
     table: Mutex<BTreeMap<LinkId, Arc<Link>>>,
     next_id: AtomicU64,
-    places: Arc<Places>,
+    slots: Arc<ConnectionSlots>,
     warnings: LimitedLog,
     losses: LimitedLog,
 }
@@ -56,7 +56,7 @@ impl Links {
             context,
             table: Mutex::default(),
             next_id: AtomicU64::new(1),
-            places: Arc::default(),
+            slots: Arc::default(),
             warnings: LimitedLog::default(),
             losses: LimitedLog::default(),
         }
@@ -108,8 +108,8 @@ impl Links {
 
     /// The learner at the other end is brought up to date, or is: its link is not cut when there are too many.
     pub fn keep(&self, id: LinkId) {
-        if let Some(Origin::Accepted { place }) = self.get(id).map(|link| link.origin) {
-            self.places.keep(place);
+        if let Some(Origin::Accepted { slot }) = self.get(id).map(|link| link.origin) {
+            self.slots.keep(slot);
         }
     }
 
@@ -139,20 +139,21 @@ impl Links {
         // A link in use does not count as one that only says who it is.
         let per_member_max = per_member_max + 1;
         let members = self.context.membership().members.len();
-        let places_max = members * per_member_max + unlisted_max + STRANGERS_MAX;
-        let Some(place) = self.places.take(&socket, peer, places_max) else { return };
+        let connections_max = members * per_member_max + unlisted_max + STRANGERS_MAX;
+        let Some(slot) = self.slots.take(&socket, peer, connections_max) else { return };
         self.context.set_options(&socket, NoDelay::from(self.context.settings.leader_no_delay));
         let id = self.next_id();
         let links = Arc::clone(self);
         let run = move || {
             debug!("link {} is from {peer}", id.0);
             match links.welcome(socket, peer) {
-                Ok(incoming) => links.run_accepted(id, port, incoming, peer, place, &receiver),
+                Ok(incoming) => links.run_accepted(id, port, incoming, peer, slot, &receiver),
                 Err(problem) => links.complain(peer, &problem),
             }
         };
         if let Err(error) = self.context.threads.spawn(format!("link-{}", id.0), run) {
-            self.warnings.warn(format_args!("no thread for a learner at {peer}: {error}"));
+            self.warnings
+                .warn(format_args!("cannot start a thread for a learner at {peer}: {error}"));
         }
     }
 
@@ -169,11 +170,12 @@ impl Links {
     fn complain(&self, peer: SocketAddr, problem: &io::Error) {
         if problem.kind() == io::ErrorKind::UnexpectedEof {
             // Probes of the port do so all the time.
-            debug!("somebody at {peer} connected to a port for learners and hung up");
+            debug!("a connection to a port for learners from {peer} was closed without data");
             return;
         }
-        self.warnings
-            .warn(format_args!("somebody at {peer} connected to a port for learners: {problem}"));
+        self.warnings.warn(format_args!(
+            "closed a connection to a port for learners from {peer}: {problem}"
+        ));
     }
 
     fn run_accepted(
@@ -182,13 +184,13 @@ impl Links {
         port: LearnerPort,
         incoming: Incoming,
         peer: SocketAddr,
-        place: Place,
+        slot: ConnectionSlot,
         receiver: &Arc<dyn Receiver>,
     ) {
         let stream = Arc::clone(incoming.stream());
-        if let Some(link) = self.open(id, stream, peer, Some(&place)) {
+        if let Some(link) = self.open(id, stream, peer, Some(&slot)) {
             receiver.handle(&mut vec![Input::LinkOpened { link: id, port }]);
-            self.run(&link, incoming, Some(place), receiver);
+            self.run(&link, incoming, Some(slot), receiver);
         }
     }
 
@@ -217,10 +219,10 @@ impl Links {
         id: LinkId,
         stream: Arc<PeerStream>,
         peer: SocketAddr,
-        place: Option<&Place>,
+        slot: Option<&ConnectionSlot>,
     ) -> Option<Arc<Link>> {
-        let origin = match place {
-            Some(place) => Origin::Accepted { place: place.id() },
+        let origin = match slot {
+            Some(slot) => Origin::Accepted { slot: slot.id() },
             None => Origin::Connected,
         };
         let link = Arc::new(Link::new(id, stream, peer, origin, &self.context.settings));
@@ -230,7 +232,8 @@ impl Links {
         match self.context.threads.spawn(format!("link-{}-out", id.0), write) {
             Ok(()) => Some(link),
             Err(error) => {
-                self.warnings.warn(format_args!("no thread to write to {peer}: {error}"));
+                self.warnings
+                    .warn(format_args!("cannot start a thread to write to {peer}: {error}"));
                 self.table.lock().remove(&id);
                 None
             }
@@ -242,13 +245,13 @@ impl Links {
         &self,
         link: &Arc<Link>,
         incoming: Incoming,
-        place: Option<Place>,
+        slot: Option<ConnectionSlot>,
         receiver: &Arc<dyn Receiver>,
     ) {
         let (link, context) = (Arc::clone(link), Arc::clone(&self.context));
         let receiver = Arc::clone(receiver);
         let mut reader =
-            LinkReader::new(Arc::clone(&link), incoming, place, context, Arc::clone(&receiver));
+            LinkReader::new(Arc::clone(&link), incoming, slot, context, Arc::clone(&receiver));
         let loss = reader.run();
         match link.end(loss) {
             Ended::Closed { by } => reader.drain(by),
@@ -265,20 +268,19 @@ impl Links {
     fn report(&self, link: &Link, loss: &Loss, reader: &LinkReader) {
         let peer = link.peer;
         if link.origin == Origin::Connected {
-            self.losses.warn(format_args!("the link to the leader at {peer} is lost: {loss}"));
+            self.losses.warn(format_args!("lost the link to the leader at {peer}: {loss}"));
         } else if let Some(server) = reader.server() {
             // A server that cannot join comes and goes several times a second.
-            self.losses
-                .warn(format_args!("the link with server {server} at {peer} is lost: {loss}"));
+            self.losses.warn(format_args!("lost the link to server {server} at {peer}: {loss}"));
         } else if let Loss::Impostor(problem) = loss {
             self.complain(peer, problem);
         } else if let Loss::Ended = loss {
             // Probes of the port do so all the time.
-            debug!("somebody at {peer} connected to a port for learners and hung up");
+            debug!("a connection to a port for learners from {peer} was closed without data");
         } else {
             // Anybody can make us write this.
             self.warnings.warn(format_args!(
-                "somebody at {peer} connected to a port for learners and never made sense: {loss}"
+                "closed a connection to a port for learners from {peer} before a valid first packet: {loss}"
             ));
         }
     }

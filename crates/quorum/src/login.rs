@@ -22,32 +22,32 @@ pub struct QuorumSasl {
     pub logins: MemberLogins,
     /// How this server logs in to other servers.
     pub own: OwnLogin,
-    /// Who does not log in is not let in (`quorum.auth.serverRequireSasl`).
+    /// Servers that do not log in are rejected (`quorum.auth.serverRequireSasl`).
     pub required_here: bool,
     /// This server logs in to others (`quorum.auth.learnerRequireSasl`).
     pub done_there: bool,
 }
 
 impl QuorumSasl {
-    /// Lets a caller log in, or finds that it does not want to.
+    /// Handles the login of another server, which may also choose not to log in.
     pub(super) fn check(
         &self,
         incoming: &mut Incoming,
         members: &Membership,
         by: Instant,
     ) -> io::Result<()> {
-        match self.hear_out(incoming, members, by) {
+        match self.receive_login(incoming, members, by) {
             Ok(()) => Ok(()),
             Err(error) if self.required_here => Err(error),
-            // While an ensemble is on its way to logins, those without are taken.
+            // While an ensemble is being switched to logins, servers without one are accepted.
             Err(error) => {
-                debug!("a server that did not log in is let in: {error}");
+                debug!("accepted a server that did not log in: {error}");
                 Ok(())
             }
         }
     }
 
-    fn hear_out(
+    fn receive_login(
         &self,
         incoming: &mut Incoming,
         members: &Membership,
@@ -57,7 +57,7 @@ impl QuorumSasl {
             fill(incoming, by)?;
         }
         if !incoming.bytes().starts_with(&quorum_auth::MAGIC) {
-            let problem = "it does not log in, which quorum.auth.serverRequireSasl=true asks for";
+            let problem = "it did not log in, which quorum.auth.serverRequireSasl=true requires";
             return Err(io::Error::new(io::ErrorKind::PermissionDenied, problem));
         }
         let mut login = self.logins.begin(members).map_err(io::Error::other)?;
@@ -105,10 +105,10 @@ impl QuorumSasl {
         loop {
             let (status, token) = receive(incoming, by)?;
             if status == AuthStatus::Error {
-                warn!("another server refuses the login of this one (see its log)");
+                warn!("another server rejected our login (see its log)");
                 return Err(io::Error::new(
                     io::ErrorKind::PermissionDenied,
-                    "it refuses the login of this server",
+                    "it rejected the login of this server",
                 ));
             }
             match login.step(&token).map_err(|error| refused(&error))? {

@@ -29,11 +29,11 @@ const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Takes a new connection. It holds up the port, so it must not wait for the peer.
 pub(crate) type Accept = dyn Fn(TcpStream, SocketAddr) + Send;
 
-/// How many addresses of one kind of port are not given up. A server with several networks can do
-/// without one of them, so only the last is missed. Apache: the same.
-pub(crate) type Hope = Arc<AtomicUsize>;
+/// How many addresses of one kind of port may still be opened. A server with several networks can do without one of
+/// them, so only the failure of the last one counts. Apache: the same.
+pub(crate) type AddressesLeft = Arc<AtomicUsize>;
 
-/// A port that is open, or will be.
+/// A listening address that is open or will be.
 #[derive(Debug, Default)]
 pub(crate) struct Port {
     address: Mutex<Option<SocketAddr>>,
@@ -50,18 +50,18 @@ struct Task {
     kind: PortKind,
     endpoint: Endpoint,
     accept: Box<Accept>,
-    hope: Hope,
+    addresses_left: AddressesLeft,
     warnings: LimitedLog,
 }
 
 impl Port {
-    /// Opens the port: at once if it can be, so that who asked for port 0 knows what it got.
+    /// Opens the port: at once if possible, so that a caller who requested port 0 can read the number.
     pub fn open(
         context: &Arc<Context>,
         kind: PortKind,
         endpoint: Endpoint,
         accept: Box<Accept>,
-        hope: Hope,
+        addresses_left: AddressesLeft,
     ) -> io::Result<Arc<Port>> {
         let port = Arc::new(Port::default());
         let task = Task {
@@ -70,7 +70,7 @@ impl Port {
             kind,
             endpoint,
             accept,
-            hope,
+            addresses_left,
             warnings: LimitedLog::default(),
         };
         let first = task.bind();
@@ -125,7 +125,7 @@ impl Task {
                         _ => self.context.settings.bind_tries_max,
                     };
                     if tries_max.is_some_and(|max| tries == max.get())
-                        && self.hope.fetch_sub(1, Ordering::AcqRel) == 1
+                        && self.addresses_left.fetch_sub(1, Ordering::AcqRel) == 1
                     {
                         self.give_up(tries, source);
                         return None;
@@ -151,7 +151,7 @@ impl Task {
     fn complain(&self, error: &io::Error) {
         let (kind, endpoint) = (self.kind.name(), &self.endpoint);
         self.warnings.warn(format_args!(
-            "cannot listen on {endpoint}, the {kind} port, and goes on trying: {error}; {}",
+            "cannot listen on {endpoint}, the {kind} port, will retry: {error}; {}",
             bind_advice(error)
         ));
     }

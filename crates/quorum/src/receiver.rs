@@ -20,7 +20,7 @@ pub trait Receiver: Send + Sync + 'static {
 
     /// Waits, up to `wait`, until there is room for more of what a leader sends, and returns whether there is. A
     /// link that was opened here is not read before.
-    fn wait_for_room(&self, link: LinkId, wait: Duration) -> Room;
+    fn wait_for_room(&self, link: LinkId, wait: Duration) -> ReadPermission;
 
     /// An attempt to connect has ended. If it is not the one that is wanted now, a link that stands
     /// has to be closed, and a failure means nothing.
@@ -39,15 +39,15 @@ pub trait Receiver: Send + Sync + 'static {
     fn handle_port_failed(&self, failure: PortFailure);
 }
 
-/// Whether a leader's link is read.
+/// Whether the link to the leader may be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
-    /// It is.
+pub enum ReadPermission {
+    /// Yes.
     Free,
-    /// Not yet: this server catches up, and its disk is behind.
+    /// Not yet: this server is catching up, and its disk is behind.
     Full,
-    /// It is, whatever waits for the disk, because this server has caught up and serves clients: what the leader hears
-    /// of them are answers to packets on this link. The link is lost when too much waits.
+    /// Yes, however much waits for the disk, because this server has caught up and serves clients: it tells the leader
+    /// about them in replies to packets on this link. The link is closed when too much waits.
     Active {
         /// Bytes that wait for the disk.
         queued_bytes: usize,

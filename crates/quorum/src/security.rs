@@ -18,11 +18,12 @@ use super::stream::PeerStream;
 /// Protection of the connections between servers.
 #[derive(Clone, Debug, Default)]
 pub struct QuorumProtection {
-    /// TLS, if the ports know it.
+    /// TLS, if it is configured.
     pub tls: Option<QuorumTls>,
     /// Logins, if they are configured.
     pub sasl: Option<QuorumSasl>,
-    /// TLS is demanded and there is no key for it: no connection is made. A member without others may run so.
+    /// TLS is required and there is no key for it: no connection is made. The only member of an ensemble may run that
+    /// way.
     pub keyless: bool,
 }
 
@@ -31,29 +32,29 @@ pub struct QuorumProtection {
 pub struct QuorumTls {
     /// Keys and certificates.
     pub context: Arc<TlsContext>,
-    /// What is used towards others (`sslQuorum`).
-    pub dials: Dials,
-    /// What is taken from others (`portUnification`).
-    pub accepts: Accepts,
-    /// How long a caller has to show what it speaks.
+    /// For connections to other servers (`sslQuorum`).
+    pub outgoing: OutgoingProtection,
+    /// For connections from other servers (`portUnification`).
+    pub incoming: IncomingProtection,
+    /// How long a new connection may take to show whether it uses TLS.
     pub detection_timeout: Duration,
 }
 
-/// How others are called.
+/// How connections to other servers are made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dials {
-    /// In the open.
+pub enum OutgoingProtection {
+    /// Without TLS.
     Plain,
     /// With TLS.
     Tls,
 }
 
-/// Who is taken.
+/// Which connections of other servers are accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepts {
-    /// Those who speak TLS.
+pub enum IncomingProtection {
+    /// Only those with TLS.
     Tls,
-    /// All, while an ensemble is on its way to TLS.
+    /// All, while an ensemble is being switched to TLS.
     Both,
 }
 
@@ -68,11 +69,11 @@ impl QuorumProtection {
     ) -> io::Result<PeerStream> {
         self.check_key()?;
         let Some(tls) = &self.tls else { return Ok(PeerStream::plain(socket)) };
-        match (tls.is_tls(&socket, by)?, tls.accepts) {
-            (false, Accepts::Both) => Ok(PeerStream::plain(socket)),
-            (false, Accepts::Tls) => Err(io::Error::new(
+        match (tls.is_tls(&socket, by)?, tls.incoming) {
+            (false, IncomingProtection::Both) => Ok(PeerStream::plain(socket)),
+            (false, IncomingProtection::Tls) => Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "it does not speak TLS, which sslQuorum=true asks for; portUnification=true lets it in",
+                "it does not use TLS, which sslQuorum=true requires; portUnification=true accepts it",
             )),
             (true, _) => {
                 let caller = caller(from, membership);
@@ -156,7 +157,7 @@ impl QuorumProtection {
         self.check_key()?;
         let Dialled { socket, host } = dialled;
         match &self.tls {
-            Some(tls) if tls.dials == Dials::Tls => {
+            Some(tls) if tls.outgoing == OutgoingProtection::Tls => {
                 let peer = Peer::dialled(host, socket.peer_addr()?.ip());
                 let config = tls.context.client_config(&peer).map_err(io::Error::other)?;
                 PeerStream::connect(socket, config, peer.server_name(), by)

@@ -17,7 +17,7 @@ use herdsman_proto::{
 use herdsman_zab::{Input, LearnerPort, LinkId};
 
 use super::{
-    ConnectResult, NetworkSettings, PortFailure, PortKind, QuorumNetwork, Receiver, Room,
+    ConnectResult, NetworkSettings, PortFailure, PortKind, QuorumNetwork, ReadPermission, Receiver,
     StreamSource, StreamStep,
 };
 
@@ -63,8 +63,8 @@ impl Receiver for Probe {
         }
     }
 
-    fn wait_for_room(&self, _: LinkId, _: Duration) -> Room {
-        Room::Active { queued_bytes: self.queued_bytes.load(Ordering::Relaxed) }
+    fn wait_for_room(&self, _: LinkId, _: Duration) -> ReadPermission {
+        ReadPermission::Active { queued_bytes: self.queued_bytes.load(Ordering::Relaxed) }
     }
 
     fn handle_connect(&self, link: LinkId, result: ConnectResult) {

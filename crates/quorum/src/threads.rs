@@ -125,7 +125,7 @@ impl Threads {
                 drop(running);
                 join(ended);
                 if left > 0 {
-                    warn!("{left} network threads do not end; they are left behind");
+                    warn!("{left} network threads did not end in time");
                 }
                 return;
             }
@@ -147,7 +147,7 @@ impl Threads {
 fn join(handles: Vec<JoinHandle<()>>) {
     for handle in handles {
         if handle.join().is_err() {
-            warn!("a network thread has panicked");
+            warn!("a network thread panicked");
         }
     }
 }

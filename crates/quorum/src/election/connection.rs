@@ -74,7 +74,7 @@ fn begin(
         return Ok(None);
     };
     let id = peer.id;
-    election.news.info(format_args!("server {id} is connected for votes at {address}"));
+    election.news.info(format_args!("election connection to server {id} at {address} opened"));
     let (electing, talking, stream) = (Arc::clone(election), Arc::clone(peer), Arc::clone(stream));
     let write = move || write(&electing, &talking, serial, &stream);
     let started = election.context.threads.spawn(format!("votes-{}-out", peer.id), write);
@@ -103,7 +103,7 @@ fn write(election: &Election, peer: &Peer, serial: u64, stream: &PeerStream) {
         if let Some(frame) = &next
             && let Err(error) = stream.write_all(frame)
         {
-            debug!("a vote did not get through to server {}: {error}", peer.id);
+            debug!("a vote did not reach server {}: {error}", peer.id);
             peer.disconnected(serial, Delivery::Doubtful);
             break;
         }
@@ -130,7 +130,7 @@ impl Connection {
         match ended {
             Ok(()) => {
                 let id = self.peer.id;
-                self.election.news.info(format_args!("server {id} is disconnected for votes"));
+                self.election.news.info(format_args!("election connection to server {id} closed"));
             }
             Err(error) => self.complain(&error),
         }
@@ -169,7 +169,7 @@ impl Connection {
                 Err(error) => {
                     let id = self.peer.id;
                     self.election.warnings.warn(format_args!(
-                        "server {id} sent {length} bytes that are no vote: {error}"
+                        "server {id} sent {length} bytes that are not a vote: {error}"
                     ));
                 }
             }
@@ -182,7 +182,7 @@ impl Connection {
         let id = self.peer.id;
         self.election
             .warnings
-            .warn(format_args!("the connection to server {id} for votes broke: {error}"));
+            .warn(format_args!("election connection to server {id} broke: {error}"));
     }
 }
 

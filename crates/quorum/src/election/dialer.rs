@@ -28,8 +28,10 @@ pub(super) fn start(
     context.threads.spawn(format!("dial-{}", peer.id), move || {
         while let Some(endpoints) = peer.next_call(&election.context.threads) {
             if let Err(error) = call(&election, &peer, &endpoints, &receiver) {
-                peer.warnings
-                    .warn(format_args!("cannot reach server {} for votes: {error}", peer.id));
+                peer.warnings.warn(format_args!(
+                    "cannot open an election connection to server {}: {error}",
+                    peer.id
+                ));
                 peer.call_failed(Instant::now());
             }
         }

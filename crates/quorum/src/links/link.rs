@@ -28,8 +28,8 @@ const SPARE_BYTES_MAX: usize = 256 * 1024;
 pub(super) enum Origin {
     /// The other side.
     Accepted {
-        /// The number of its place.
-        place: u64,
+        /// The number of its slot.
+        slot: u64,
     },
     /// This one.
     Connected,

@@ -9,10 +9,10 @@ use herdsman_zab::Input;
 
 use super::SERVER_LIMITS;
 use super::link::{Link, Loss, Origin};
+use crate::connection_slots::ConnectionSlot;
 use crate::context::Context;
 use crate::incoming::{Fill, Incoming};
-use crate::places::Place;
-use crate::receiver::{Receiver, Room};
+use crate::receiver::{ReadPermission, Receiver};
 use herdsman_runtime::millis;
 
 /// How often a reader that waits for the other side looks whether it should go on.
@@ -27,7 +27,7 @@ pub(super) struct LinkReader {
     /// of it, and the other side decides how often bytes come.
     packet_bytes_min: usize,
     inputs: Vec<Input>,
-    place: Option<Place>,
+    slot: Option<ConnectionSlot>,
     /// `None` once the first packet is there.
     first_packet_by: Option<Instant>,
     /// Who the other side says that it is.
@@ -38,7 +38,7 @@ impl LinkReader {
     pub fn new(
         link: Arc<Link>,
         incoming: Incoming,
-        place: Option<Place>,
+        slot: Option<ConnectionSlot>,
         context: Arc<Context>,
         receiver: Arc<dyn Receiver>,
     ) -> Self {
@@ -50,7 +50,7 @@ impl LinkReader {
             incoming,
             packet_bytes_min: 0,
             inputs: Vec::new(),
-            place,
+            slot,
             first_packet_by,
             server: None,
         }
@@ -119,10 +119,10 @@ impl LinkReader {
             let checked = protection.check_caller(self.incoming.stream(), server, &membership);
             checked.map_err(Loss::Impostor)?;
         }
-        let Some(place) = &self.place else { return Ok(()) };
+        let Some(slot) = &self.slot else { return Ok(()) };
         if membership.members.contains_key(&server) {
-            place.claim(server, SERVER_LIMITS);
-        } else if !place.claim_unlisted(SERVER_LIMITS) {
+            slot.claim(server, SERVER_LIMITS);
+        } else if !slot.claim_unlisted(SERVER_LIMITS) {
             return Err(Loss::TooManyUnlisted(SERVER_LIMITS.unlisted_max));
         }
         Ok(())
@@ -164,15 +164,17 @@ impl LinkReader {
         let wait = LOOK.min(self.link.idle_limit() / 2);
         loop {
             match self.receiver.wait_for_room(self.link.id, wait) {
-                Room::Free => return Ok(()),
-                Room::Active { queued_bytes } => {
+                ReadPermission::Free => return Ok(()),
+                ReadPermission::Active { queued_bytes } => {
                     let is_behind = queued_bytes > self.context.settings.queue_bytes_max;
                     return if is_behind { Err(Loss::DiskBehind(queued_bytes)) } else { Ok(()) };
                 }
-                Room::Full if self.context.threads.is_stopping() || !self.link.is_open() => {
+                ReadPermission::Full
+                    if self.context.threads.is_stopping() || !self.link.is_open() =>
+                {
                     return Err(Loss::Closed);
                 }
-                Room::Full => {}
+                ReadPermission::Full => {}
             }
         }
     }

@@ -25,7 +25,7 @@ use crate::ensemble::role_log::{RoleChange, RoleLog, View};
 use crate::log::commit::CommitQueue;
 use crate::log::disk_keeper::DiskChange;
 use crate::operators::stats::EnsembleStats;
-use herdsman_quorum::{ConnectResult, PortFailure, QuorumNetwork, Receiver, Room};
+use herdsman_quorum::{ConnectResult, PortFailure, QuorumNetwork, ReadPermission, Receiver};
 
 use leader_link::LeaderLink;
 pub use streams::LogFiles;
@@ -253,11 +253,11 @@ impl Receiver for PeerReceiver {
         self.core.step_all(inputs.drain(..).map(Input::Peer));
     }
 
-    fn wait_for_room(&self, link: LinkId, wait: Duration) -> Room {
-        let Some(peers) = self.core.peers() else { return Room::Free };
+    fn wait_for_room(&self, link: LinkId, wait: Duration) -> ReadPermission {
+        let Some(peers) = self.core.peers() else { return ReadPermission::Free };
         let is_active = peers.leader_link.lock().is_active(link);
         let room = peers.commit_queue.room(is_active, wait);
-        if room == Room::Full {
+        if room == ReadPermission::Full {
             self.core.step(Input::Peer(herdsman_zab::Input::Heard { link }));
         }
         room

@@ -27,7 +27,7 @@ use crate::clients::bells::ThreadSet;
 use crate::core::Core;
 use crate::log::disk_keeper::{DiskChange, DiskKeeper};
 use crate::log::snapshots::SnapshotPolicy;
-use herdsman_quorum::Room;
+use herdsman_quorum::ReadPermission;
 use herdsman_runtime::millis;
 
 /// Why the thread ends for good; `None`: the server stops while the disk takes nothing.
@@ -189,15 +189,15 @@ impl CommitQueue {
     /// for it, up to `wait`: until the txns that are not durable take little memory, and the log is not about to be cut
     /// or replaced.
     #[must_use]
-    pub fn room(&self, is_active: bool, wait: Duration) -> Room {
+    pub fn room(&self, is_active: bool, wait: Duration) -> ReadPermission {
         let mut queue = self.queue.lock();
         if is_active {
-            return Room::Active { queued_bytes: queue.load.bytes };
+            return ReadPermission::Active { queued_bytes: queue.load.bytes };
         }
         if !queue.has_room() {
             self.emptied.wait_for(&mut queue, wait);
         }
-        if queue.has_room() { Room::Free } else { Room::Full }
+        if queue.has_room() { ReadPermission::Free } else { ReadPermission::Full }
     }
 
     /// Whether somebody takes from it.
@@ -568,7 +568,7 @@ mod tests {
     #[test]
     fn a_learner_waits_until_its_disk_has_written_most_of_what_came() {
         let queue = CommitQueue::default();
-        let has_room = || queue.room(false, Duration::ZERO) == Room::Free;
+        let has_room = || queue.room(false, Duration::ZERO) == ReadPermission::Free;
         let payload = vec![0; LEARNER_QUEUE_BYTES_MAX / 2];
         queue.push(Zxid(1), &payload, None);
         assert!(has_room());
@@ -594,8 +594,8 @@ mod tests {
         let queue = CommitQueue::default();
         let queued_bytes = 2 * LEARNER_QUEUE_BYTES_MAX;
         queue.push(Zxid(1), &vec![0; queued_bytes - TXN_BYTES], None);
-        assert_eq!(queue.room(false, Duration::ZERO), Room::Full);
-        assert_eq!(queue.room(true, Duration::MAX), Room::Active { queued_bytes });
+        assert_eq!(queue.room(false, Duration::ZERO), ReadPermission::Full);
+        assert_eq!(queue.room(true, Duration::MAX), ReadPermission::Active { queued_bytes });
     }
 
     /// All that waited used to be one batch, which is freed when all of it is written, and which had grown by doubling.
@@ -622,7 +622,7 @@ mod tests {
     #[test]
     fn a_learner_waits_until_its_log_is_cut() {
         let queue = CommitQueue::default();
-        let has_room = || queue.room(false, Duration::ZERO) == Room::Free;
+        let has_room = || queue.room(false, Duration::ZERO) == ReadPermission::Free;
         queue.push_change(DiskChange::SaveEpoch { kind: EpochKind::Accepted, epoch: 7 });
         assert!(has_room());
         queue.push_change(DiskChange::Truncate { zxid: Zxid(1), tree: TreeAfterCut::Kept });
@@ -641,7 +641,7 @@ mod tests {
         let queue = CommitQueue::default();
         queue.push(Zxid(1), &vec![0; 2 * LEARNER_QUEUE_BYTES_MAX], None);
         queue.forget_txns();
-        assert_eq!(queue.room(false, Duration::ZERO), Room::Free);
+        assert_eq!(queue.room(false, Duration::ZERO), ReadPermission::Free);
     }
 
     /// An epoch that could not be saved for want of a file descriptor is saved by the next try.

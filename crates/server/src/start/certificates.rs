@@ -17,7 +17,9 @@ use crate::error::StartError;
 use crate::logins::Logins;
 use herdsman_config::{ClientAuth, Config, Mode, Secret, Tls};
 use herdsman_quorum::login::QuorumSasl;
-use herdsman_quorum::security::{Accepts, Dials, QuorumProtection, QuorumTls};
+use herdsman_quorum::security::{
+    IncomingProtection, OutgoingProtection, QuorumProtection, QuorumTls,
+};
 use herdsman_runtime::spawn;
 
 /// How often the files are looked at.
@@ -70,8 +72,16 @@ impl Certificates {
         let security = &config.quorum_security;
         let tls = self.servers.clone().map(|context| QuorumTls {
             context,
-            dials: if security.tls { Dials::Tls } else { Dials::Plain },
-            accepts: if security.port_unification { Accepts::Both } else { Accepts::Tls },
+            outgoing: if security.tls {
+                OutgoingProtection::Tls
+            } else {
+                OutgoingProtection::Plain
+            },
+            incoming: if security.port_unification {
+                IncomingProtection::Both
+            } else {
+                IncomingProtection::Tls
+            },
             detection_timeout: Duration::from_millis(
                 config.quorum_tls.detection_timeout_ms.max(1).into(),
             ),
