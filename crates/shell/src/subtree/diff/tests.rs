@@ -113,5 +113,5 @@ async fn a_truncated_file_is_rejected() {
     };
     let cut = Side::File { records, last, completeness: Completeness::Required };
     let error = Diff::new(whole, cut, StatComparison::Off).next().await.unwrap_err();
-    assert!(error.to_string().contains("line 2: the file ends without its last line"), "{error}");
+    assert!(error.to_string().contains("line 2: the file is truncated"), "{error}");
 }

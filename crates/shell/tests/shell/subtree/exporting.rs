@@ -113,7 +113,7 @@ fn everything_is_restored() {
     assert!(text.contains(r#""type":"container""#) && text.contains(r#""ttl_ms":3600000"#));
     assert_eq!(
         run_as_ann(&to, &["import", &file]).ok(),
-        "/app: created 8, updated 0, 0 equal, 1 ephemerals left out\n"
+        "/app: created 8, updated 0, 0 equal, 1 ephemerals skipped\n"
     );
     let elsewhere = format!("{}//app", to.server.connect_string());
     let diff = run_as_ann(&from, &["diff", "/app", &elsewhere]);

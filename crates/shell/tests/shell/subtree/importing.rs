@@ -70,7 +70,7 @@ fn a_dry_run_says_what_would_happen() {
     check(
         &["--skip-existing"],
         0,
-        "/app: would create 1, would update 0, 1 equal, 1 different or unreadable and left so\n",
+        "/app: would create 1, would update 0, 1 equal, 1 different or unreadable and skipped\n",
     );
     let json = world.run(&["--json", "import", "-n", &file, "/x/y"]).ok();
     assert!(json.contains(r#""create":4"#) && json.contains(r#""dry_run":true"#), "{json}");
@@ -85,7 +85,7 @@ fn existing_znodes_are_changed_or_skipped() {
     let ran = world.run(&["import", &file, "--skip-existing"]);
     assert_eq!(
         ran.ok(),
-        "/app: created 1, updated 0, 1 equal, 1 different or unreadable and left so\n"
+        "/app: created 1, updated 0, 1 equal, 1 different or unreadable and skipped\n"
     );
     assert_eq!(world.pipe_ok("get /app/a\nget /app/b\n"), "old\nb\n");
     let ran = world.run(&["import", &file, "--overwrite"]);
@@ -126,12 +126,12 @@ fn unreadable_znodes_are_skipped_as_existing() {
     world.run(&["delete", "/app/b"]).ok();
     assert_eq!(
         world.run(&["import", &file]).failed(1),
-        "/app/a exists and may not be read, so it cannot be compared: log in with addauth, or use \
+        "/app/a exists but may not be read, so it cannot be compared: log in with addauth, or use \
          --skip-existing; nothing was changed"
     );
     assert_eq!(
         world.run(&["import", &file, "--skip-existing"]).ok(),
-        "/app: created 1, updated 0, 1 equal, 1 different or unreadable and left so\n"
+        "/app: created 1, updated 0, 1 equal, 1 different or unreadable and skipped\n"
     );
 }
 
@@ -142,7 +142,7 @@ fn ephemerals_are_skipped_or_made_persistent() {
     let file = files.write("app.jsonl", &export_of(&lines));
     let world = World::start();
     let ran = world.run(&["import", &file]);
-    assert_eq!(ran.ok(), "/app: created 1, updated 0, 0 equal, 1 ephemerals left out\n");
+    assert_eq!(ran.ok(), "/app: created 1, updated 0, 0 equal, 1 ephemerals skipped\n");
     let ran = world.run(&["import", &file, "--ephemerals", "as-persistent"]);
     assert_eq!(ran.ok(), "/app: created 1, updated 0, 1 equal\n");
     assert_eq!(world.run(&["get", "/app/e"]).ok(), "x\n");
