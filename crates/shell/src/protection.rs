@@ -22,7 +22,7 @@ const SASL_PASSWORD: &str = "HERDSMAN_SASL_PASSWORD";
 /// The flags for TLS and logins of a connection.
 #[derive(Args, Clone, Debug, Default)]
 pub struct ProtectionArguments {
-    /// A client configuration file as for zkCli: client.secure=true, ssl.keyStore.location=…, ssl.trustStore.location=…,
+    /// A configuration file as for zkCli: client.secure=true, ssl.keyStore.location=…, ssl.trustStore.location=…,
     /// and for logins java.security.auth.login.config=…, server.principal=… and the like.
     #[arg(long, global = true, help_heading = HEADING, value_name = "FILE")]
     client_configuration: Option<PathBuf>,

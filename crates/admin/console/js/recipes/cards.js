@@ -192,7 +192,7 @@ function unlisted(shown, total) {
 function participant(path, one, does, style) {
   const name = one.payload ? payload(one.payload) : sessionLink(one.session);
   const mode = one.mode ? chip(one.mode) : null;
-  const time = h("span", { class: "person-time" }, `${does} `, moment(one.since_ms, style));
+  const time = h("span", { class: "person-time" }, `${does} for `, moment(one.since_ms, style));
   const node = h("a", { href: hrefOf(childOf(path, one.node)), class: "small", title: one.node }, "znode");
   const facts = h(
     "span",

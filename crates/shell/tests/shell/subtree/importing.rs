@@ -211,7 +211,7 @@ fn a_rejected_write_stops_the_import_and_is_named() {
     assert_eq!(
         line,
         "stopped at /app/a: not allowed by the ACL: log in with addauth; 0 znodes were written \
-         before it"
+         before that"
     );
 }
 
