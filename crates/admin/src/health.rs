@@ -138,8 +138,8 @@ fn run_checks(server: &ServerHandle) -> Checks {
 fn live_checks(server: &ServerHandle, node: Option<&NodeState>) -> Vec<Check> {
     let stuck = node.is_none().then_some("the core cannot be locked: the server hangs");
     // In an orderly stop, the thread ends before the process.
-    let is_attended = server.core().is_log_attended() || server.is_stopping();
-    let unattended = (!is_attended).then_some("the thread that writes the log has ended");
+    let is_committer_running = server.core().is_committer_running() || server.is_stopping();
+    let unattended = (!is_committer_running).then_some("the thread that writes the log has ended");
     let broken = node.is_some_and(|node| node.storage == StorageState::Failed);
     let broken = broken.then_some("the disk has failed: check it, then restart the server");
     vec![check("core", stuck), check("log", unattended), check("storage", broken)]

@@ -18,8 +18,8 @@ use herdsman_tree::Tree;
 use parking_lot::{Mutex, MutexGuard, RwLock, RwLockReadGuard};
 use tokio::sync::watch;
 
-use crate::clients::bells::{ThreadSet, ToWake};
-use crate::clients::outbox::Closing;
+use crate::clients::io_wakers::{ThreadSet, ToWake};
+use crate::clients::outbox::CloseCause;
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::ensemble::peers::Peers;
@@ -45,14 +45,14 @@ enum Driver {
     /// For one of its connections.
     IoThread(usize),
     /// The log's thread, with something durable that these asked for.
-    Log { askers: ThreadSet },
+    Log { requesters: ThreadSet },
     /// Anybody else.
     Other,
 }
 
 impl Driver {
     /// Whose connections wait for what comes of it.
-    fn asker(self) -> Option<usize> {
+    fn requester(self) -> Option<usize> {
         match self {
             Driver::IoThread(thread) => Some(thread),
             Driver::Log { .. } | Driver::Other => None,
@@ -62,13 +62,13 @@ impl Driver {
     /// Who puts what is committed into the tree, if others should.
     fn appliers(self) -> Option<ThreadSet> {
         match self {
-            Driver::Log { askers } if !askers.is_empty() => Some(askers),
+            Driver::Log { requesters } if !requesters.is_empty() => Some(requesters),
             Driver::Log { .. } | Driver::IoThread(_) | Driver::Other => None,
         }
     }
 }
 
-struct Mind {
+struct State {
     node: Node,
     out: Outputs,
     to_wake: ToWake,
@@ -76,7 +76,7 @@ struct Mind {
 
 /// The shared heart of a server.
 pub struct Core {
-    mind: Mutex<Mind>,
+    state: Mutex<State>,
     tree: RwLock<Tree>,
     /// The connections.
     pub clients: Clients,
@@ -117,9 +117,9 @@ impl Core {
         peers: Option<Peers>,
     ) -> Self {
         let without_role_since_ms = node.serves_as().is_none().then(|| clock.monotonic_ms());
-        let mind = Mind { node, out: Outputs::default(), to_wake: ToWake::default() };
+        let state = State { node, out: Outputs::default(), to_wake: ToWake::default() };
         Core {
-            mind: Mutex::new(mind),
+            state: Mutex::new(state),
             tree: RwLock::new(tree),
             clients,
             stats,
@@ -179,27 +179,27 @@ impl Core {
 
     /// Takes up a tree that has just been put in the place of a standalone server's. What is on its way to
     /// the log belongs to the old one and goes; so do all connections, whose number comes back.
-    pub(crate) fn begin_anew(&self, tree: Tree) -> usize {
+    pub(crate) fn restart_with(&self, tree: Tree) -> usize {
         let now = self.clock.now();
-        let mut mind = self.mind.lock();
+        let mut state = self.state.lock();
         self.commit_queue.forget_txns();
         let mut clients = self.clients.all();
         let old = {
             let mut current = self.tree.write();
             let old = std::mem::replace(&mut *current, tree);
             self.tree_generation.fetch_add(1, Ordering::Release);
-            mind.node.start_over(&current, now);
-            mind.out.clear();
+            state.node.start_over(&current, now);
+            state.out.clear();
             // Before readers get in again: none of them may see the new tree with the old session.
             for client in &clients {
-                client.outbox.close(Closing::Restored);
+                client.outbox.close(CloseCause::Restored);
             }
             old
         };
-        drop(mind);
+        drop(state);
         drop_on_thread(old);
         let count = clients.len();
-        self.clients.bells.ring_for(&mut clients);
+        self.clients.io_wakers.wake_clients(&mut clients);
         self.close_orphans();
         count
     }
@@ -226,17 +226,17 @@ impl Core {
 
     /// Looks at the node.
     pub fn with_node<T>(&self, look: impl FnOnce(&Node) -> T) -> T {
-        look(&self.mind.lock().node)
+        look(&self.state.lock().node)
     }
 
     /// The same, unless the node is busy for so long.
     pub fn try_with_node<T>(&self, patience: Duration, look: impl FnOnce(&Node) -> T) -> Option<T> {
-        self.mind.try_lock_for(patience).map(|mind| look(&mind.node))
+        self.state.try_lock_for(patience).map(|state| look(&state.node))
     }
 
     /// Whether the thread that makes txns durable is there to do so.
-    pub fn is_log_attended(&self) -> bool {
-        self.commit_queue.is_attended()
+    pub fn is_committer_running(&self) -> bool {
+        self.commit_queue.is_committer_running()
     }
 
     /// Gives the node an input and carries out what it asks for.
@@ -254,8 +254,8 @@ impl Core {
         let step = |node: &mut Node, now, tree: &Tree, out: &mut Outputs| {
             inputs.for_each(|input| node.step(now, input, tree, out));
         };
-        if self.drive_quietly(Driver::IoThread(thread), step) {
-            self.clients.bells.ring_for_turn(thread);
+        if self.drive_without_dispatch(Driver::IoThread(thread), step) {
+            self.clients.io_wakers.schedule_end_of_turn(thread);
         }
     }
 
@@ -275,8 +275,8 @@ impl Core {
                 node.step(now, connect, tree, out);
             }
         };
-        if self.drive_quietly(Driver::IoThread(thread), step) {
-            self.clients.bells.ring_for_turn(thread);
+        if self.drive_without_dispatch(Driver::IoThread(thread), step) {
+            self.clients.io_wakers.schedule_end_of_turn(thread);
         }
         wait
     }
@@ -304,24 +304,24 @@ impl Core {
     }
 
     /// What an I/O thread does for its connections besides serving them, over and over.
-    pub(crate) async fn attend_bell(&self, thread: usize) {
+    pub(crate) async fn run_io_waker(&self, thread: usize) {
         let end_turn = || {
             if self.to_apply.swap(false, Ordering::AcqRel) {
                 self.drive(|_, _, _, _| {});
             }
-            self.hand_on();
+            self.dispatch();
         };
-        self.clients.bells.attend(thread, end_turn).await;
+        self.clients.io_wakers.run(thread, end_turn).await;
     }
 
     /// Everything up to here is durable. What is committed by that is put into the tree by a thread of those who
     /// wait for it, and the log's thread, whose call this is, goes on with the next batch meanwhile.
-    pub(crate) fn flushed(&self, zxid: Zxid, askers: ThreadSet) {
+    pub(crate) fn flushed(&self, zxid: Zxid, requesters: ThreadSet) {
         let step = |node: &mut Node, now, tree: &Tree, out: &mut Outputs| {
             node.step(now, Input::Flushed { zxid }, tree, out);
         };
-        if self.drive_quietly(Driver::Log { askers }, step) {
-            self.hand_on();
+        if self.drive_without_dispatch(Driver::Log { requesters }, step) {
+            self.dispatch();
         }
     }
 
@@ -368,13 +368,13 @@ impl Core {
     }
 
     fn drive(&self, step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs)) {
-        if self.drive_quietly(Driver::Other, step) {
-            self.hand_on();
+        if self.drive_without_dispatch(Driver::Other, step) {
+            self.dispatch();
         }
     }
 
     /// The log's thread hears that there is something to do; what waits for other servers goes out.
-    fn hand_on(&self) {
+    fn dispatch(&self) {
         self.commit_queue.wake();
         if let Some(peers) = &self.peers {
             peers.network.flush();
@@ -382,26 +382,26 @@ impl Core {
     }
 
     /// Tells whether there is something to hand on.
-    fn drive_quietly(
+    fn drive_without_dispatch(
         &self,
         driver: Driver,
         step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs),
     ) -> bool {
         let now = self.clock.now();
-        let mut mind = self.mind.lock();
-        let Mind { node, out, to_wake } = &mut *mind;
-        let asker = driver.asker();
+        let mut state = self.state.lock();
+        let State { node, out, to_wake } = &mut *state;
+        let requester = driver.requester();
         let zxid = {
             let tree = self.tree.read();
             step(node, now, &tree, out);
             tree.last_zxid()
         };
-        let mut is_for_others = self.deliver(now, zxid, node, out, asker, to_wake);
+        let mut needs_dispatch = self.deliver(now, zxid, node, out, requester, to_wake);
         let appliers = driver.appliers().filter(|_| node.wants_tree());
         let mut ended = Vec::new();
         let mut rounds = 0;
-        while appliers.is_none() && mind.node.wants_tree() {
-            let Mind { node, out, to_wake } = &mut *mind;
+        while appliers.is_none() && state.node.wants_tree() {
+            let State { node, out, to_wake } = &mut *state;
             let mut tree = self.tree.write();
             match self.audit {
                 None => node.apply(&mut tree, TXNS_PER_GUARD, out),
@@ -410,24 +410,24 @@ impl Core {
             rounds += 1;
             let has_had_its_turn = out.is_large() || rounds % ROUNDS_PER_TURN == 0;
             // Before readers get in again: see `outbox`.
-            is_for_others |= self.deliver(now, tree.last_zxid(), node, out, asker, to_wake);
+            needs_dispatch |= self.deliver(now, tree.last_zxid(), node, out, requester, to_wake);
             drop(tree);
             if has_had_its_turn {
                 // There may be many more: others who wait for the node get their turn.
-                MutexGuard::bump(&mut mind);
+                MutexGuard::bump(&mut state);
             }
         }
-        let mut to_wake = std::mem::take(&mut mind.to_wake);
-        drop(mind);
-        self.clients.bells.ring(&mut to_wake);
+        let mut to_wake = std::mem::take(&mut state.to_wake);
+        drop(state);
+        self.clients.io_wakers.wake(&mut to_wake);
         if let Some(appliers) = appliers {
             self.to_apply.store(true, Ordering::Release);
-            appliers.iter().for_each(|thread| self.clients.bells.ring_for_turn(thread));
+            appliers.iter().for_each(|thread| self.clients.io_wakers.schedule_end_of_turn(thread));
         }
         for end in ended {
             self.audit.iter().for_each(|audit| audit.session_ended(&end));
         }
-        is_for_others
+        needs_dispatch
     }
 
     /// Carries out what the node asks for. Tells whether some of it has to be handed on.
@@ -437,11 +437,11 @@ impl Core {
         zxid: Zxid,
         node: &Node,
         out: &mut Outputs,
-        asker: Option<usize>,
+        requester: Option<usize>,
         to_wake: &mut ToWake,
     ) -> bool {
         let ToWake { soon, for_events } = to_wake;
-        let mut is_for_others = false;
+        let mut needs_dispatch = false;
         self.note_role(now, node);
         stats::count_events(&self.stats, out);
         let now_us = self.clock.monotonic_us();
@@ -451,8 +451,8 @@ impl Core {
         for output in &out.list {
             match output {
                 Output::Append { zxid, payload } => {
-                    self.commit_queue.push(*zxid, &out.bytes[payload.clone()], asker);
-                    is_for_others = true;
+                    self.commit_queue.push(*zxid, &out.bytes[payload.clone()], requester);
+                    needs_dispatch = true;
                 }
                 Output::Send { conn, frames, answers: Some(answered) } => {
                     self.send_answer(now, *conn, &out.bytes[frames.clone()], *answered, soon);
@@ -460,33 +460,35 @@ impl Core {
                 Output::Send { conn, frames, answers: None } => {
                     let frame = &out.bytes[frames.clone()];
                     if stats::is_event(frame) {
-                        self.tell(*conn, for_events, |client| {
+                        self.with_client(*conn, for_events, |client| {
                             client.outbox.send_event(frame, now_us)
                         });
                     } else {
-                        self.tell(*conn, soon, |client| client.outbox.send(frame, false));
+                        self.with_client(*conn, soon, |client| client.outbox.send(frame, false));
                     }
                 }
                 Output::Attached { conn, session, timeout_ms } => {
-                    self.tell(*conn, soon, |client| {
+                    self.with_client(*conn, soon, |client| {
                         self.note_session(now, zxid, client);
                         client.outbox.attach(*session, *timeout_ms)
                     });
                 }
                 Output::Close { conn, reason } => {
-                    self.tell(*conn, soon, |client| client.outbox.close(Closing::Core(*reason)));
+                    self.with_client(*conn, soon, |client| {
+                        client.outbox.close(CloseCause::Core(*reason))
+                    });
                 }
                 Output::Peer(output) => {
                     if let Some(peers) = &self.peers {
-                        peers.carry_out(output, asker);
-                        is_for_others = true;
+                        peers.carry_out(output, requester);
+                        needs_dispatch = true;
                     }
                 }
                 Output::DigestMismatch { zxid } => self.note_digest_mismatch(*zxid),
             }
         }
         out.clear();
-        is_for_others
+        needs_dispatch
     }
 
     fn send_answer(
@@ -498,7 +500,7 @@ impl Core {
         to_wake: &mut Vec<Arc<Client>>,
     ) {
         self.note_answer(now, answered, frame.len());
-        self.tell(conn, to_wake, |client| {
+        self.with_client(conn, to_wake, |client| {
             let Answered { xid, op, since_ms, zxid, failed } = answered;
             // Apache has no name for a write that failed.
             let op = if failed { OpCode::Error } else { op };
@@ -534,14 +536,14 @@ impl Core {
         self.stats.responded(bytes as u64);
     }
 
-    fn tell(
+    fn with_client(
         &self,
         conn: ConnId,
         to_wake: &mut Vec<Arc<Client>>,
-        tell: impl FnOnce(&Client) -> bool,
+        change: impl FnOnce(&Client) -> bool,
     ) {
         if let Some(client) = self.clients.get(conn)
-            && tell(&client)
+            && change(&client)
         {
             to_wake.push(client);
         }

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use herdsman_node::{Node, ServesAs};
 use herdsman_tree::auth::Schemes;
 
-use crate::clients::io_threads::{IoDoor, Shared};
+use crate::clients::io_threads::{IoHandle, ServerContext};
 use crate::core::Core;
 use crate::operators::words;
 use herdsman_config::Config;
@@ -19,8 +19,8 @@ use herdsman_config::Config;
 /// A running server, for those who look at it or connect from inside the process.
 #[derive(Clone)]
 pub struct ServerHandle {
-    pub(crate) shared: Arc<Shared>,
-    door: Option<IoDoor>,
+    pub(crate) shared: Arc<ServerContext>,
+    io_handle: Option<IoHandle>,
 }
 
 /// What is in the server's directories. Where data and logs share one, both are all of it.
@@ -55,8 +55,8 @@ impl std::fmt::Debug for ServerHandle {
 }
 
 impl ServerHandle {
-    pub(crate) fn new(shared: Arc<Shared>, door: Option<IoDoor>) -> Self {
-        ServerHandle { shared, door }
+    pub(crate) fn new(shared: Arc<ServerContext>, io_handle: Option<IoHandle>) -> Self {
+        ServerHandle { shared, io_handle }
     }
 
     /// The node, the tree and the connections.
@@ -117,9 +117,9 @@ impl ServerHandle {
     /// The server stops, has no client port, or a limit on connections is reached.
     pub fn connect_as(&self, caller: impl Into<Caller>) -> io::Result<TcpStream> {
         let no_port = || io::Error::new(io::ErrorKind::NotConnected, "there is no client port");
-        let door = self.door.as_ref().ok_or_else(no_port)?;
+        let io_handle = self.io_handle.as_ref().ok_or_else(no_port)?;
         let (inner, outer) = loopback_pair()?;
-        door.hand_over(&self.shared, inner, caller.into())?;
+        io_handle.dispatch(&self.shared, inner, caller.into())?;
         Ok(outer)
     }
 }

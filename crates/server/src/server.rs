@@ -16,12 +16,12 @@ use tracing::info;
 use crate::clients::Clients;
 use crate::clients::client_sockets::{self, ClientSockets};
 use crate::clients::descriptors::ClientDescriptors;
-use crate::clients::io_threads::{IoDoor, IoThreads, Shared};
+use crate::clients::io_threads::{IoHandle, IoThreads, ServerContext};
 use crate::clients::limit_reports::LimitReports;
 use crate::clients::listener::{ClientPort, Listener};
-use crate::clients::outbox::Closing;
+use crate::clients::outbox::CloseCause;
 use crate::clients::request_bytes::RequestBytes;
-use crate::clients::wire::handshake::TlsDoor;
+use crate::clients::wire::handshake::TlsAcceptor;
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::ensemble::peers::{PeerReceiver, Peers};
@@ -30,7 +30,7 @@ use crate::handle::ServerHandle;
 use crate::log::commit::{CommitQueue, Committer};
 use crate::log::disk_keeper::DiskKeeper;
 use crate::log::snapshots::{
-    PurgeForecast, SnapshotDesk, SnapshotRequests, SnapshotSettings, Snapshotter,
+    PurgeForecast, SnapshotRequests, SnapshotService, SnapshotSettings, Snapshotter,
 };
 use crate::logins::Logins;
 use crate::operators::audit::{self, Audit};
@@ -58,8 +58,8 @@ pub struct Server {
 }
 
 struct Running {
-    shared: Arc<Shared>,
-    door: Option<IoDoor>,
+    shared: Arc<ServerContext>,
+    io_handle: Option<IoHandle>,
     threads: Option<Arc<IoThreads>>,
     listeners: Vec<Listener>,
     certificates: Option<CertificateWatch>,
@@ -225,7 +225,7 @@ impl Server {
     #[must_use]
     pub fn handle(&self) -> Option<ServerHandle> {
         let running = self.running.as_ref()?;
-        Some(ServerHandle::new(Arc::clone(&running.shared), running.door.clone()))
+        Some(ServerHandle::new(Arc::clone(&running.shared), running.io_handle.clone()))
     }
 
     /// The core, for a look at what tests want to know; `None` once stopped.
@@ -319,7 +319,7 @@ impl Parts {
                 .with_logs(audit, SlowRequests::above(config.logging.slow_request_ms))
         });
         let requests = Arc::clone(&keeper.requests);
-        let desk = SnapshotDesk::new(requests.clone(), snapshot_settings.clone(), tree_options);
+        let desk = SnapshotService::new(requests.clone(), snapshot_settings.clone(), tree_options);
         let client_port = Arc::clone(&keeper.client_port);
         let committer = Committer::new(
             Arc::clone(&core),
@@ -334,11 +334,11 @@ impl Parts {
         take_up_role(&core, outputs)?;
         let ticker = Ticker::start(Arc::clone(&core))?;
         let certificates = certificates.watch(&config)?;
-        let tls = sockets.tls_door(&config);
+        let tls = sockets.tls_acceptor(&config);
         let shared = Arc::new(shared(core, config, touch_step_ms, desk, tls, logins));
         let (threads, listeners) = sockets.open(client_port, &shared)?;
         Ok(Running {
-            door: threads.as_ref().and_then(|threads| threads.door()),
+            io_handle: threads.as_ref().and_then(|threads| threads.handle()),
             shared,
             threads,
             listeners,
@@ -375,12 +375,12 @@ fn shared(
     core: Arc<Core>,
     config: Config,
     touch_step_ms: u64,
-    snapshots: SnapshotDesk,
-    tls: Option<TlsDoor>,
+    snapshots: SnapshotService,
+    tls: Option<TlsAcceptor>,
     logins: Logins,
-) -> Shared {
+) -> ServerContext {
     let request_bytes = RequestBytes::new(settings::request_bytes_max(&config.limits));
-    Shared {
+    ServerContext {
         core,
         settings: settings::conn_settings(&config, touch_step_ms),
         connection_throttle: crate::clients::throttle::SessionThrottle::new(
@@ -414,7 +414,7 @@ impl Running {
             committer,
             snapshotter,
             _lock,
-            door: _,
+            io_handle: _,
         } = self;
         info!("stopping");
         shared.core.audit().inspect(|audit| audit.server_stops());
@@ -434,9 +434,9 @@ impl Running {
         _ = committer.join();
         let mut clients = shared.core.clients.all();
         for client in &clients {
-            client.outbox.close(Closing::Shutdown);
+            client.outbox.close(CloseCause::Shutdown);
         }
-        shared.core.clients.bells.ring_for(&mut clients);
+        shared.core.clients.io_wakers.wake_clients(&mut clients);
         if let Some(threads) = threads.and_then(Arc::into_inner) {
             threads.join();
         }
@@ -447,7 +447,7 @@ impl Running {
 }
 
 /// What is in flight gets a moment to be written and answered.
-fn drain(shared: &Shared, commit_queue: &CommitQueue) {
+fn drain(shared: &ServerContext, commit_queue: &CommitQueue) {
     let deadline = Instant::now() + STOP_GRACE;
     while !commit_queue.is_stopping()
         && shared.core.with_node(Node::in_flight) > 0

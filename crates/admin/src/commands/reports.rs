@@ -1,6 +1,6 @@
 //! Commands that report the server's state, and those that reset a counter.
 //!
-//! In: [`Reports`], the same data as for four-letter words. Out: Apache's fields.
+//! In: [`ServerReports`], the same data as for four-letter words. Out: Apache's fields.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use herdsman_config::setting::Shape;
 use herdsman_proto::SessionId;
 use herdsman_server::ServesAs;
 use herdsman_server::operators::metrics::Number;
-use herdsman_server::operators::words::report::{ConnectionReport, Reports};
+use herdsman_server::operators::words::report::{ConnectionReport, ServerReports};
 use herdsman_tree::watches::WatchSummary;
 
 use super::json::Json;
@@ -27,7 +27,7 @@ pub(super) struct CommandRequest<'a> {
 }
 
 impl CommandRequest<'_> {
-    pub(super) fn reports(&self) -> Reports<'_> {
+    pub(super) fn reports(&self) -> ServerReports<'_> {
         self.context.server.reports()
     }
 }

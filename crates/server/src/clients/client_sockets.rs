@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use herdsman_tls::TlsContext;
 
-use crate::clients::io_threads::{IoThreads, Shared};
+use crate::clients::io_threads::{IoThreads, ServerContext};
 use crate::clients::listener::{ClientPort, Listener};
-use crate::clients::wire::handshake::{Speaks, TlsDoor};
+use crate::clients::wire::handshake::{PortProtocol, TlsAcceptor};
 use crate::error::StartError;
 use crate::start::settings;
 use herdsman_config::{Config, Endpoint};
@@ -60,34 +60,34 @@ impl ClientSockets {
         self.secure.as_ref()?.0.local_addr().ok()
     }
 
-    pub fn tls_door(&self, config: &Config) -> Option<TlsDoor> {
+    pub fn tls_acceptor(&self, config: &Config) -> Option<TlsAcceptor> {
         let (_, context) = self.secure.as_ref()?;
         let handshakes_max =
             config.client_tls.handshakes_max.map_or(HANDSHAKES_MAX, |max| max.get() as usize);
         let detection = Duration::from_millis(config.tls.detection_timeout_ms.max(1).into());
-        Some(TlsDoor::new(Arc::clone(context), handshakes_max, detection))
+        Some(TlsAcceptor::new(Arc::clone(context), handshakes_max, detection))
     }
 
     /// Takes clients from now on.
     pub fn open(
         self,
         port: Arc<ClientPort>,
-        shared: &Arc<Shared>,
+        shared: &Arc<ServerContext>,
     ) -> io::Result<(Option<Arc<IoThreads>>, Vec<Listener>)> {
         let secure_port = Arc::new(ClientPort::at(shared.config.listen.secure_client.clone()));
-        let secure_speaks = match shared.config.client_tls.port_unification {
-            true => Speaks::Either,
-            false => Speaks::Tls,
+        let secure_protocol = match shared.config.client_tls.port_unification {
+            true => PortProtocol::Either,
+            false => PortProtocol::Tls,
         };
-        let plain = self.plain.map(|socket| (socket, port, Speaks::Plain));
-        let secure = self.secure.map(|(socket, _)| (socket, secure_port, secure_speaks));
+        let plain = self.plain.map(|socket| (socket, port, PortProtocol::Plain));
+        let secure = self.secure.map(|(socket, _)| (socket, secure_port, secure_protocol));
         let sockets: Vec<_> = plain.into_iter().chain(secure).collect();
         if sockets.is_empty() {
             return Ok((None, Vec::new()));
         }
         let threads = Arc::new(IoThreads::start(shared, settings::io_threads())?);
-        let listen = |(socket, port, speaks)| {
-            Listener::start(socket, port, Arc::clone(shared), Arc::clone(&threads), speaks)
+        let listen = |(socket, port, protocol)| {
+            Listener::start(socket, port, Arc::clone(shared), Arc::clone(&threads), protocol)
         };
         let listeners = sockets.into_iter().map(listen).collect::<io::Result<_>>()?;
         Ok((Some(threads), listeners))

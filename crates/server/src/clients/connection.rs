@@ -7,12 +7,12 @@
 //!
 //! Limits: a frame (`jute.maxbuffer`, and far less before there is a session), replies not read by the client
 //! (`OUTPUT_BYTES_MAX` stops serving, [`Outbox`](crate::clients::outbox) closes), requests in flight and their bytes
-//! (stop reading, see `held_back`), the time without a session.
+//! (stop reading, see `read_pause`), the time without a session.
 
 mod credentials;
-mod ended;
+mod end_reason;
 mod handshake;
-mod held_back;
+mod read_pause;
 mod reads;
 mod sasl;
 mod serve;
@@ -35,14 +35,14 @@ use tokio::time::Sleep;
 use tracing::debug;
 
 use crate::clients::Client;
+use crate::clients::buffer_pool;
 use crate::clients::intake::Intake;
-use crate::clients::io_threads::Shared;
-use crate::clients::outbox::{Closing, Taken};
-use crate::clients::spare;
+use crate::clients::io_threads::ServerContext;
+use crate::clients::outbox::{CloseCause, TakenOutput};
 use crate::clients::unread_bytes::STEP_BYTES;
 use crate::clients::wire::Wire;
-use ended::Ended;
-use held_back::{HeldBack, Share};
+use end_reason::EndReason;
+use read_pause::{ReadPause, Share};
 use sasl::SaslLogin;
 use submitted::SubmittedQueue;
 
@@ -73,7 +73,7 @@ enum Stage {
 
 /// A connection and all it owns.
 pub(crate) struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<ServerContext>,
     client: Arc<Client>,
     wire: Wire,
     intake: Intake,
@@ -90,7 +90,7 @@ pub(crate) struct Connection {
     sasl_login: SaslLogin,
     session: SessionId,
     stage: Stage,
-    ended: Option<Ended>,
+    ended: Option<EndReason>,
     /// Hears when the server gets a role, while the client waits for that.
     role_changes: Option<watch::Receiver<Option<u64>>>,
     /// When it ends for want of a session, or of a client that reads its last replies, or no longer waits for a role.
@@ -105,14 +105,14 @@ pub(crate) struct Connection {
     /// What it has of the bytes that all connections share.
     share: Share,
     /// The limit because of which it is not read.
-    held_back: Option<HeldBack>,
+    read_pause: Option<ReadPause>,
     /// Watch events in the output, and when the oldest of them happened.
     events: (u64, u64),
 }
 
 /// Removes the watches of a connection that ended a few at a time, because the tree is blocked meanwhile. Watches that
 /// are set at the same time through the core are removed when the connection ends there.
-async fn remove_watches(shared: Arc<Shared>, watcher: Watcher) {
+async fn remove_watches(shared: Arc<ServerContext>, watcher: Watcher) {
     while shared.core.tree().watches().remove_some(watcher, WATCHES_PER_TURN) {
         tokio::task::yield_now().await;
     }
@@ -121,7 +121,7 @@ async fn remove_watches(shared: Arc<Shared>, watcher: Watcher) {
 impl Connection {
     /// `subject` is whose certificate the other end has shown.
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Arc<ServerContext>,
         client: Arc<Client>,
         wire: Wire,
         subject: Option<&str>,
@@ -151,7 +151,7 @@ impl Connection {
             waiting_since_us: None,
             large_bytes: 0,
             share: Share::default(),
-            held_back: None,
+            read_pause: None,
             events: (0, 0),
             shared,
             client,
@@ -163,7 +163,7 @@ impl Connection {
             connection.shared.failed_logins.warn(format_args!(
                 "connection from {peer} closed: the subject of its certificate is too long"
             ));
-            connection.close(Ended::Refused("the subject of its certificate is too long"));
+            connection.close(EndReason::Refused("the subject of its certificate is too long"));
         }
         connection
     }
@@ -189,12 +189,12 @@ impl Connection {
         self.shared.large_bytes.fetch_sub(self.large_bytes, Ordering::Relaxed);
     }
 
-    async fn serve_until_closed(&mut self) -> Result<Ended, Ended> {
+    async fn serve_until_closed(&mut self) -> Result<EndReason, EndReason> {
         loop {
             self.work()?;
             if self.stage == Stage::Closing && !self.has_unsent() {
-                self.wire.say_goodbye();
-                return Err(self.ended.take().unwrap_or(Ended::ByClient));
+                self.wire.shut_down();
+                return Err(self.ended.take().unwrap_or(EndReason::ByClient));
             }
             if self.can_go_on() {
                 // A pause for the other connections of this thread.
@@ -206,9 +206,9 @@ impl Connection {
     }
 
     /// All that can be done without waiting.
-    fn work(&mut self) -> Result<(), Ended> {
+    fn work(&mut self) -> Result<(), EndReason> {
         if self.output.is_empty() {
-            self.output = spare::take_output();
+            self.output = buffer_pool::take_output();
         }
         self.take_outbox();
         if let Err(ended) = self.advance() {
@@ -217,7 +217,7 @@ impl Connection {
         self.note_answers();
         self.write()?;
         self.count_unsent();
-        self.note_held_back();
+        self.note_read_pause();
         Ok(())
     }
 
@@ -231,7 +231,7 @@ impl Connection {
     }
 
     /// Does all that can be done with the bytes that are here.
-    fn advance(&mut self) -> Result<(), Ended> {
+    fn advance(&mut self) -> Result<(), EndReason> {
         if self.stage == Stage::AwaitingConnect {
             self.handshake()?;
         }
@@ -245,8 +245,8 @@ impl Connection {
     }
 
     /// Stops reading; what is in the output still goes out, unless the connection ends for its size.
-    fn close(&mut self, ended: Ended) {
-        if matches!(ended, Ended::Closing(Closing::MostUnread)) {
+    fn close(&mut self, ended: EndReason) {
+        if matches!(ended, EndReason::ByServer(CloseCause::MostUnread)) {
             self.drop_output();
         }
         if self.stage != Stage::Closing {
@@ -269,7 +269,7 @@ impl Connection {
         self.accept(&taken);
     }
 
-    fn accept(&mut self, taken: &Taken) {
+    fn accept(&mut self, taken: &TakenOutput) {
         if taken.answered > 0 {
             let (before, answered) = (self.in_flight, taken.answered);
             assert!(answered <= before, "{answered} answers to {before} requests");
@@ -296,7 +296,7 @@ impl Connection {
         self.client.stats.lock().sent += taken.frames;
         match taken.closing {
             Some(why) if self.may_connect_again(why) => self.stage = Stage::AwaitingRole,
-            Some(why) => self.close(Ended::Closing(why)),
+            Some(why) => self.close(EndReason::ByServer(why)),
             None => {}
         }
     }
@@ -313,11 +313,11 @@ impl Connection {
     }
 
     /// One write, as much as the socket takes.
-    fn write(&mut self) -> Result<(), Ended> {
+    fn write(&mut self) -> Result<(), EndReason> {
         match self.write_output() {
             Ok(()) => {
                 self.written = 0;
-                spare::give_output(std::mem::take(&mut self.output));
+                buffer_pool::return_output(std::mem::take(&mut self.output));
                 self.note_delivered();
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.forget_written(),

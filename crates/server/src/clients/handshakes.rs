@@ -14,28 +14,28 @@ use herdsman_node::Node;
 use tokio::sync::mpsc;
 
 use crate::clients::Client;
-use crate::clients::io_threads::{ACCEPTED_MAX, Accepted, Shared, prepare};
+use crate::clients::io_threads::{ACCEPTED_MAX, Accepted, ServerContext, prepare};
 use crate::clients::wire::Wire;
-use crate::clients::wire::handshake::{Failure, Speaks};
+use crate::clients::wire::handshake::{HandshakeError, PortProtocol};
 use herdsman_runtime::spawn;
 
 /// One of these threads for so many I/O threads.
 const IO_THREADS_PER_THREAD: usize = 4;
 
 /// A connection that is to be opened.
-struct Arrived {
+struct NewConnection {
     stream: std::net::TcpStream,
-    admitted: Admitted,
-    speaks: Speaks,
+    admitted: AdmittedClient,
+    protocol: PortProtocol,
 }
 
 /// A client that counts as connected; not any more if this is dropped.
-struct Admitted {
-    shared: Arc<Shared>,
+struct AdmittedClient {
+    shared: Arc<ServerContext>,
     client: Option<Arc<Client>>,
 }
 
-impl Admitted {
+impl AdmittedClient {
     fn client(&self) -> &Arc<Client> {
         self.client.as_ref().expect("taken at the end only")
     }
@@ -46,7 +46,7 @@ impl Admitted {
     }
 }
 
-impl Drop for Admitted {
+impl Drop for AdmittedClient {
     fn drop(&mut self) {
         if let Some(client) = &self.client {
             self.shared.core.clients.remove(client);
@@ -56,15 +56,18 @@ impl Drop for Admitted {
 
 /// The running threads.
 pub(crate) struct HandshakeThreads {
-    shared: Arc<Shared>,
-    senders: Vec<mpsc::Sender<Arrived>>,
+    shared: Arc<ServerContext>,
+    senders: Vec<mpsc::Sender<NewConnection>>,
     next: AtomicUsize,
     handles: Vec<JoinHandle<()>>,
 }
 
 impl HandshakeThreads {
     /// Starts as many as these I/O threads need.
-    pub fn start(shared: &Arc<Shared>, io_threads: &[mpsc::Sender<Accepted>]) -> io::Result<Self> {
+    pub fn start(
+        shared: &Arc<ServerContext>,
+        io_threads: &[mpsc::Sender<Accepted>],
+    ) -> io::Result<Self> {
         let mut threads = HandshakeThreads {
             shared: Arc::clone(shared),
             senders: Vec::new(),
@@ -84,15 +87,15 @@ impl HandshakeThreads {
     }
 
     /// Gives a new connection to the next thread; false if too many wait there.
-    pub fn hand_over(
+    pub fn dispatch(
         &self,
         stream: std::net::TcpStream,
         client: Arc<Client>,
-        speaks: Speaks,
+        protocol: PortProtocol,
     ) -> bool {
-        let admitted = Admitted { shared: Arc::clone(&self.shared), client: Some(client) };
+        let admitted = AdmittedClient { shared: Arc::clone(&self.shared), client: Some(client) };
         let next = self.next.fetch_add(1, Ordering::Relaxed) % self.senders.len();
-        self.senders[next].try_send(Arrived { stream, admitted, speaks }).is_ok()
+        self.senders[next].try_send(NewConnection { stream, admitted, protocol }).is_ok()
     }
 
     /// Ends the threads, and the handshakes that are under way.
@@ -105,7 +108,7 @@ impl HandshakeThreads {
 }
 
 async fn open_connections(
-    mut arrived: mpsc::Receiver<Arrived>,
+    mut arrived: mpsc::Receiver<NewConnection>,
     io_threads: Arc<[mpsc::Sender<Accepted>]>,
 ) {
     while let Some(arrived) = arrived.recv().await {
@@ -114,10 +117,10 @@ async fn open_connections(
 }
 
 /// Opens a connection and gives it to its I/O thread.
-async fn open_and_pass_on(arrived: Arrived, io_threads: Arc<[mpsc::Sender<Accepted>]>) {
-    let Arrived { stream, admitted, speaks } = arrived;
+async fn open_and_pass_on(arrived: NewConnection, io_threads: Arc<[mpsc::Sender<Accepted>]>) {
+    let NewConnection { stream, admitted, protocol } = arrived;
     let shared = Arc::clone(&admitted.shared);
-    let Some(wire) = open(&shared, admitted.client(), stream, speaks).await else { return };
+    let Some(wire) = open(&shared, admitted.client(), stream, protocol).await else { return };
     let Ok((stream, tls)) = wire.into_parts() else { return };
     // The place is reserved first, so that a server that stops meanwhile forgets the client.
     let Ok(place) = io_threads[admitted.client().thread].reserve().await else { return };
@@ -126,10 +129,10 @@ async fn open_and_pass_on(arrived: Arrived, io_threads: Arc<[mpsc::Sender<Accept
 
 /// Opens a connection through a TLS port, or says in the log why not.
 async fn open(
-    shared: &Shared,
+    shared: &ServerContext,
     client: &Client,
     stream: std::net::TcpStream,
-    speaks: Speaks,
+    protocol: PortProtocol,
 ) -> Option<Wire> {
     let tls = shared.tls.as_ref()?;
     let stats = &shared.core.stats;
@@ -145,7 +148,7 @@ async fn open(
     }
     let timeout = Duration::from_millis(shared.settings.sessionless_timeout_ms);
     let opened = match prepare(shared, stream) {
-        Ok(stream) => tls.open(stream, speaks, client, timeout).await,
+        Ok(stream) => tls.open(stream, protocol, client, timeout).await,
         Err(error) => Err(error.into()),
     };
     let failure = match opened {
@@ -153,12 +156,12 @@ async fn open(
         Err(failure) => failure,
     };
     match failure {
-        Failure::TooMany(_) => stats.tls_handshakes_refused.add(1),
+        HandshakeError::TooMany(_) => stats.tls_handshakes_refused.add(1),
         _ => {
             stats.tls_handshakes_failed.add(1);
             stats.auth_failed.add(1);
         }
     }
-    tls.complain(client, &failure);
+    tls.log_failure(client, &failure);
     None
 }

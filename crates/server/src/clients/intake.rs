@@ -7,9 +7,9 @@
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::clients::spare;
+use crate::clients::buffer_pool;
 
-/// Asked of the socket at a time.
+/// AuditedRequest of the socket at a time.
 const READ_BYTES: usize = 64 * 1024;
 /// With less room than this left, more is made before the next read.
 const ROOM_BYTES_MIN: usize = READ_BYTES / 4;
@@ -59,7 +59,7 @@ impl Intake {
         let wanted = length.map_or(0, |length| LENGTH_BYTES + length);
         let missing = wanted.saturating_sub(self.bytes.len()).max(ROOM_BYTES_MIN);
         if self.bytes.is_empty() {
-            self.bytes = spare::take_input();
+            self.bytes = buffer_pool::take_input();
         }
         if self.bytes.capacity() - self.bytes.len() < missing {
             self.bytes.reserve(missing.max(READ_BYTES));
@@ -140,7 +140,7 @@ impl Intake {
             && self.bytes.capacity() > 2 * OWN_BYTES_MAX
         {
             let left = BytesMut::from(&self.bytes[..]);
-            spare::give_input(std::mem::replace(&mut self.bytes, left));
+            buffer_pool::return_input(std::mem::replace(&mut self.bytes, left));
         } else {
             self.release_if_empty();
         }
@@ -148,7 +148,7 @@ impl Intake {
 
     fn release_if_empty(&mut self) {
         if self.bytes.is_empty() && self.bytes.capacity() > 0 {
-            spare::give_input(std::mem::take(&mut self.bytes));
+            buffer_pool::return_input(std::mem::take(&mut self.bytes));
         }
     }
 }

@@ -23,11 +23,11 @@ use crate::clients::limit_reports::LimitReports;
 use crate::clients::request_bytes::RequestBytes;
 use crate::clients::throttle::SessionThrottle;
 use crate::clients::wire::Wire;
-use crate::clients::wire::handshake::{Speaks, TlsDoor};
+use crate::clients::wire::handshake::{PortProtocol, TlsAcceptor};
 use crate::clock;
 use crate::core::Core;
 use crate::handle::Caller;
-use crate::log::snapshots::SnapshotDesk;
+use crate::log::snapshots::SnapshotService;
 use crate::logins::Logins;
 use herdsman_config::Config;
 use herdsman_runtime::LimitedLog;
@@ -81,7 +81,7 @@ impl ConnSettings {
 }
 
 /// What all connections share.
-pub(crate) struct Shared {
+pub(crate) struct ServerContext {
     pub core: Arc<Core>,
     pub config: Arc<Config>,
     pub settings: ConnSettings,
@@ -95,11 +95,11 @@ pub(crate) struct Shared {
     pub trace_mask: AtomicU64,
     pub stopping: AtomicBool,
     /// Where snapshots are asked for.
-    pub snapshots: SnapshotDesk,
+    pub snapshots: SnapshotService,
     /// Who may log in with SASL.
     pub logins: Logins,
     /// TLS for clients, if there is a port for it.
-    pub tls: Option<TlsDoor>,
+    pub tls: Option<TlsAcceptor>,
     /// What is said about limits that have their effect.
     pub limit_reports: LimitReports,
     /// Clients that prove who they are.
@@ -129,13 +129,13 @@ pub(crate) struct IoThreads {
 
 /// A way to the threads that does not keep them running.
 #[derive(Clone)]
-pub(crate) struct IoDoor(mpsc::WeakSender<Accepted>);
+pub(crate) struct IoHandle(mpsc::WeakSender<Accepted>);
 
-impl IoDoor {
+impl IoHandle {
     /// Gives one of the threads a connection, unless they are ending or busy.
-    pub fn hand_over(
+    pub fn dispatch(
         &self,
-        shared: &Shared,
+        shared: &ServerContext,
         stream: std::net::TcpStream,
         caller: Caller,
     ) -> io::Result<()> {
@@ -156,7 +156,7 @@ impl IoDoor {
 }
 
 impl IoThreads {
-    pub fn start(shared: &Arc<Shared>, count: usize) -> io::Result<Self> {
+    pub fn start(shared: &Arc<ServerContext>, count: usize) -> io::Result<Self> {
         let mut threads = IoThreads {
             senders: Vec::new(),
             next: AtomicUsize::new(0),
@@ -178,12 +178,12 @@ impl IoThreads {
     }
 
     /// Gives a new connection to the next thread.
-    pub fn hand_over(
+    pub fn dispatch(
         &self,
-        shared: &Shared,
+        shared: &ServerContext,
         stream: std::net::TcpStream,
         peer: SocketAddr,
-        speaks: Speaks,
+        protocol: PortProtocol,
     ) {
         // A port for both kinds of IP tells an IPv4 address as part of an IPv6 one, which nobody looks for.
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
@@ -205,12 +205,12 @@ impl IoThreads {
                 return;
             }
         };
-        let is_taken = match speaks {
-            Speaks::Tls | Speaks::Either => {
+        let is_taken = match protocol {
+            PortProtocol::Tls | PortProtocol::Either => {
                 let handshakes = self.handshakes.as_ref().expect("a TLS port comes with them");
-                handshakes.hand_over(stream, client, speaks)
+                handshakes.dispatch(stream, client, protocol)
             }
-            Speaks::Plain => {
+            PortProtocol::Plain => {
                 let accepted = Accepted { stream, tls: None, client, vouched_subject: None };
                 let sent = self.senders[next].try_send(accepted);
                 sent.map_err(|unsent| shared.core.clients.remove(&unsent.into_inner().client))
@@ -226,8 +226,8 @@ impl IoThreads {
     }
 
     /// A way to them for connections that do not come through the client port.
-    pub fn door(&self) -> Option<IoDoor> {
-        self.senders.first().map(|sender| IoDoor(sender.downgrade()))
+    pub fn handle(&self) -> Option<IoHandle> {
+        self.senders.first().map(|sender| IoHandle(sender.downgrade()))
     }
 
     /// Lets the threads end, and waits for them.
@@ -243,19 +243,23 @@ impl IoThreads {
 }
 
 /// All that a thread does.
-async fn serve_connections(shared: Arc<Shared>, thread: usize, accepted: mpsc::Receiver<Accepted>) {
+async fn serve_connections(
+    shared: Arc<ServerContext>,
+    thread: usize,
+    accepted: mpsc::Receiver<Accepted>,
+) {
     let core = Arc::clone(&shared.core);
-    let bell = tokio::spawn(async move { core.attend_bell(thread).await });
+    let waker = tokio::spawn(async move { core.run_io_waker(thread).await });
     let connections = TaskTracker::new();
     take_connections(shared, accepted, &connections).await;
     // Connections that are closing get the time that they allow themselves.
     connections.close();
     connections.wait().await;
-    bell.abort();
+    waker.abort();
 }
 
 async fn take_connections(
-    shared: Arc<Shared>,
+    shared: Arc<ServerContext>,
     mut accepted: mpsc::Receiver<Accepted>,
     connections: &TaskTracker,
 ) {
@@ -278,7 +282,7 @@ async fn take_connections(
 
 /// A socket for the runtime of this thread.
 pub(crate) fn prepare(
-    shared: &Shared,
+    shared: &ServerContext,
     stream: std::net::TcpStream,
 ) -> io::Result<tokio::net::TcpStream> {
     stream.set_nonblocking(true)?;

@@ -31,7 +31,7 @@ pub(crate) struct LimitReports {
     /// Sessions with too many watches.
     pub watches: LimitedLog,
     /// Connections that are not read for a while. That is no mistake of theirs, only a busy server.
-    pub held_back: LimitedLog,
+    pub read_pauses: LimitedLog,
 }
 
 impl Default for LimitReports {
@@ -49,7 +49,7 @@ impl Default for LimitReports {
             passwords: LimitedLog::default(),
             slow_readers: LimitedLog::default(),
             watches: LimitedLog::default(),
-            held_back: LimitedLog::once_a_minute(),
+            read_pauses: LimitedLog::once_a_minute(),
         }
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tracing::info;
 
-use crate::clients::io_threads::{IoThreads, Shared};
-use crate::clients::wire::handshake::Speaks;
+use crate::clients::io_threads::{IoThreads, ServerContext};
+use crate::clients::wire::handshake::PortProtocol;
 use herdsman_config::Endpoint;
 use herdsman_runtime::spawn;
 
@@ -22,11 +22,11 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 /// stand stay. Apache: `ServerCnxnFactory.reconfigure`.
 #[derive(Debug, Default)]
 pub struct ClientPort {
-    place: Mutex<Place>,
+    state: Mutex<PortState>,
 }
 
 #[derive(Debug, Default)]
-struct Place {
+struct PortState {
     /// As the configuration or the membership names it.
     endpoint: Option<Endpoint>,
     /// Where the thread listens.
@@ -39,7 +39,7 @@ impl ClientPort {
     /// At this endpoint, of which the membership has the same idea.
     #[must_use]
     pub fn at(endpoint: Option<Endpoint>) -> Self {
-        ClientPort { place: Mutex::new(Place { endpoint, ..Place::default() }) }
+        ClientPort { state: Mutex::new(PortState { endpoint, ..PortState::default() }) }
     }
 
     /// Listens at another endpoint from now on, if it is another one.
@@ -47,33 +47,33 @@ impl ClientPort {
     /// # Errors
     /// It cannot be opened; the old one stays.
     pub fn move_to(&self, endpoint: &Endpoint) -> io::Result<()> {
-        let mut place = self.place.lock();
-        let Some(old) = place.address else { return Ok(()) };
-        if place.endpoint.as_ref().is_some_and(|current| is_same(current, endpoint)) {
+        let mut state = self.state.lock();
+        let Some(old) = state.address else { return Ok(()) };
+        if state.endpoint.as_ref().is_some_and(|current| is_same(current, endpoint)) {
             return Ok(());
         }
         let wanted = Endpoint {
             host: endpoint.host.clone().filter(|_| !endpoint.is_wildcard()),
             port: endpoint.port,
         };
-        place.next = Some(herdsman_runtime::bind(&wanted, None)?);
-        place.endpoint = Some(endpoint.clone());
-        drop(place);
+        state.next = Some(herdsman_runtime::bind(&wanted, None)?);
+        state.endpoint = Some(endpoint.clone());
+        drop(state);
         wake(old);
         Ok(())
     }
 
     /// The thread listens here.
     fn opened(&self, address: SocketAddr) {
-        self.place.lock().address = Some(address);
+        self.state.lock().address = Some(address);
     }
 
     fn take_next(&self) -> Option<TcpListener> {
-        self.place.lock().next.take()
+        self.state.lock().next.take()
     }
 
     fn address(&self) -> Option<SocketAddr> {
-        self.place.lock().address
+        self.state.lock().address
     }
 }
 
@@ -105,20 +105,21 @@ impl Listener {
     pub fn start(
         listener: TcpListener,
         port: Arc<ClientPort>,
-        shared: Arc<Shared>,
+        shared: Arc<ServerContext>,
         threads: Arc<IoThreads>,
-        speaks: Speaks,
+        protocol: PortProtocol,
     ) -> io::Result<Self> {
         let address = listener.local_addr()?;
         port.opened(address);
         let accepting = Arc::clone(&port);
-        let accept = move || accept_until_stopped(listener, &accepting, &shared, &threads, speaks);
-        let name = if speaks == Speaks::Plain { "accept" } else { "accept-tls" };
+        let accept =
+            move || accept_until_stopped(listener, &accepting, &shared, &threads, protocol);
+        let name = if protocol == PortProtocol::Plain { "accept" } else { "accept-tls" };
         let handle = spawn(name, accept)?;
         Ok(Listener { address, port, handle })
     }
 
-    /// Stops accepting: `Shared::stopping` is set, and a last connection wakes the thread up.
+    /// Stops accepting: `ServerContext::stopping` is set, and a last connection wakes the thread up.
     pub fn stop(self) {
         wake(self.port.address().unwrap_or(self.address));
         _ = self.handle.join();
@@ -128,9 +129,9 @@ impl Listener {
 fn accept_until_stopped(
     mut listener: TcpListener,
     port: &ClientPort,
-    shared: &Shared,
+    shared: &ServerContext,
     threads: &IoThreads,
-    speaks: Speaks,
+    protocol: PortProtocol,
 ) {
     loop {
         let accepted = listener.accept();
@@ -145,7 +146,7 @@ fn accept_until_stopped(
             port.opened(address);
         }
         match accepted {
-            Ok((stream, peer)) => threads.hand_over(shared, stream, peer, speaks),
+            Ok((stream, peer)) => threads.dispatch(shared, stream, peer, protocol),
             Err(error) => {
                 let report = format_args!("cannot accept connections: {error}");
                 shared.limit_reports.accepts.warn(report);

@@ -23,7 +23,7 @@ use crate::clients::unread_bytes::{STEP_BYTES, UnreadBytes};
 
 /// Why a connection ends, from the server's side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Closing {
+pub enum CloseCause {
     /// The core wants it.
     #[error("{0:?}")]
     Core(CloseReason),
@@ -57,7 +57,7 @@ fn clear_or_free(buffer: &mut Vec<u8>) {
 
 /// What was waiting.
 #[derive(Debug, Default)]
-pub struct Taken {
+pub struct TakenOutput {
     /// Requests that were answered.
     pub answered: usize,
     /// Frames among what was sent, for statistics.
@@ -65,7 +65,7 @@ pub struct Taken {
     /// The session is established, with this timeout.
     pub attached: Option<(SessionId, i32)>,
     /// Close once everything is sent.
-    pub closing: Option<Closing>,
+    pub closing: Option<CloseCause>,
     /// Watch events among the frames.
     pub events: u64,
     /// When the oldest of them was put in, by the core's clock.
@@ -73,20 +73,20 @@ pub struct Taken {
 }
 
 #[derive(Debug, Default)]
-struct Waiting {
+struct Pending {
     bytes: Vec<u8>,
-    taken: Taken,
+    taken: TakenOutput,
     /// As much of `bytes` is in [`UnreadBytes`].
     counted: usize,
     /// The owner was named to be woken for what is no event.
     is_awaited: bool,
 }
 
-impl Waiting {
+impl Pending {
     /// Behind a close nothing is sent any more.
     fn add(&mut self, frame: &[u8], bytes_max: usize) {
         if self.bytes.len() + frame.len() > bytes_max && !self.bytes.is_empty() {
-            self.taken.closing.get_or_insert(Closing::SlowReader);
+            self.taken.closing.get_or_insert(CloseCause::SlowReader);
         }
         if self.taken.closing.is_none() {
             self.bytes.extend_from_slice(frame);
@@ -100,14 +100,14 @@ impl Waiting {
 enum Urgency {
     /// As soon as it can.
     Soon,
-    /// When those who wait for something have been served: see [`crate::clients::bells`].
+    /// When those who wait for something have been served: see [`crate::clients::io_wakers`].
     Event,
 }
 
 /// The outbox of one connection.
 #[derive(Debug)]
 pub struct Outbox {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<Pending>,
     /// Something waits. Lets the owner look without taking the lock.
     filled: AtomicBool,
     /// The owner waits for its turn among those who get events. It is named once, however often it looks meanwhile.
@@ -169,11 +169,11 @@ impl Outbox {
     }
 
     /// Close once what was sent before is out. True if the owner must be woken.
-    pub fn close(&self, why: Closing) -> bool {
+    pub fn close(&self, why: CloseCause) -> bool {
         self.fill(Urgency::Soon, |waiting| _ = waiting.taken.closing.get_or_insert(why))
     }
 
-    fn fill(&self, urgency: Urgency, fill: impl FnOnce(&mut Waiting)) -> bool {
+    fn fill(&self, urgency: Urgency, fill: impl FnOnce(&mut Pending)) -> bool {
         let mut waiting = self.waiting.lock();
         fill(&mut waiting);
         if waiting.bytes.len() >= waiting.counted + STEP_BYTES {
@@ -190,7 +190,7 @@ impl Outbox {
         is_first | (closes && !self.closing.swap(true, Ordering::AcqRel))
     }
 
-    fn count(&self, waiting: &mut Waiting, bytes: usize) {
+    fn count(&self, waiting: &mut Pending, bytes: usize) {
         self.unread.change(waiting.counted as u64, bytes as u64);
         waiting.counted = bytes;
     }
@@ -206,7 +206,7 @@ impl Outbox {
         self.filled.load(Ordering::SeqCst)
     }
 
-    /// Wakes the owner. From another thread than its own that costs a system call: see [`crate::clients::bells`].
+    /// Wakes the owner. From another thread than its own that costs a system call: see [`crate::clients::io_wakers`].
     pub fn wake(&self) {
         self.owner.wake();
     }
@@ -234,7 +234,7 @@ impl Outbox {
     }
 
     /// Moves what waits to the end of `out`.
-    pub fn take(&self, out: &mut Vec<u8>) -> Option<Taken> {
+    pub fn take(&self, out: &mut Vec<u8>) -> Option<TakenOutput> {
         if !self.filled.load(Ordering::Acquire) {
             return None;
         }
@@ -319,6 +319,9 @@ mod tests {
         assert!(!outbox.send(b"x", false) && outbox.has_close());
         let mut out = Vec::new();
         let taken = outbox.take(&mut out).unwrap();
-        assert_eq!((out.len(), taken.closing, taken.answered), (6, Some(Closing::SlowReader), 1));
+        assert_eq!(
+            (out.len(), taken.closing, taken.answered),
+            (6, Some(CloseCause::SlowReader), 1)
+        );
     }
 }

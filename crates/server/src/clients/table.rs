@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use herdsman_node::ConnId;
 use parking_lot::Mutex;
 
-use crate::clients::bells::Bells;
-use crate::clients::outbox::{Closing, Outbox};
+use crate::clients::io_wakers::IoWakers;
+use crate::clients::outbox::{CloseCause, Outbox};
 use crate::clients::unread_bytes::UnreadBytes;
 use crate::operators::stats::ConnStats;
 
@@ -80,14 +80,14 @@ pub struct Clients {
     /// A connection has looked for those with the most since the ticker did.
     has_looked: AtomicBool,
     /// How they are told that their outboxes were filled.
-    pub(crate) bells: Bells,
+    pub(crate) io_wakers: IoWakers,
 }
 
 impl Clients {
     /// None yet; so many I/O threads will serve them.
     #[must_use]
     pub fn new(limits: ConnLimits, threads: usize) -> Self {
-        let bells = Bells::new(threads);
+        let io_wakers = IoWakers::new(threads);
         let unread = Arc::new(UnreadBytes::new(limits.unread_bytes_max));
         Clients {
             table: Mutex::default(),
@@ -95,7 +95,7 @@ impl Clients {
             limits,
             unread,
             has_looked: AtomicBool::new(false),
-            bells,
+            io_wakers,
         }
     }
 
@@ -171,11 +171,11 @@ impl Clients {
                 break;
             }
             excess = excess.saturating_sub(bytes);
-            client.outbox.close(Closing::MostUnread);
+            client.outbox.close(CloseCause::MostUnread);
             closed.push(Arc::clone(client));
         }
         drop(table);
-        self.bells.ring_for(&mut closed);
+        self.io_wakers.wake_clients(&mut closed);
     }
 
     /// Number of connections.

@@ -106,9 +106,9 @@ impl Wire {
 
     /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
     /// the client could lose the last reply; but one that goes on sending is not waited for.
-    pub fn say_goodbye(&mut self) {
+    pub fn shut_down(&mut self) {
         if let Wire::Tls(wire) = self {
-            wire.say_goodbye();
+            wire.shut_down();
         }
         let socket = self.socket();
         _ = rustix::net::shutdown(socket, Shutdown::Write);

@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use crate::core::Core;
-use crate::ensemble::role_log::{RoleChange, RoleLog, View};
+use crate::ensemble::role_log::{RoleChange, RoleLog, ZabView};
 use crate::log::commit::CommitQueue;
 use crate::log::disk_keeper::DiskChange;
 use crate::operators::stats::EnsembleStats;
@@ -29,10 +29,10 @@ use herdsman_quorum::{ConnectResult, PortFailure, QuorumNetwork, ReadPermission,
 
 use leader_link::LeaderLink;
 pub use streams::LogFiles;
-use streams::{LogWalk, TreeWalk};
+use streams::{LogStream, TreeStream};
 
 /// How often the core hears that something long is still coming, or still being taken.
-const HEARD_EVERY: Duration = Duration::from_millis(200);
+const HEARTBEAT_EVERY: Duration = Duration::from_millis(200);
 
 /// What the core has to do with the other servers.
 pub struct Peers {
@@ -90,7 +90,7 @@ impl Peers {
     /// Tells and counts what the node has just asked for, before it is carried out.
     pub fn note(&self, now: Now, node: &Node, outputs: &[NodeOutput], stats: &EnsembleStats) {
         let Some(zab) = node.zab() else { return };
-        let view = View::of(zab);
+        let view = ZabView::of(zab);
         let mut log = self.role_log.lock();
         for output in outputs {
             if let NodeOutput::Peer(output) = output {
@@ -99,7 +99,7 @@ impl Peers {
         }
         log.after_step(now, &view, stats);
         for line in log.take_lines() {
-            line.tell();
+            line.log();
         }
     }
 
@@ -107,9 +107,9 @@ impl Peers {
     pub fn begin(&self, node: &Node, stats: &EnsembleStats) {
         let Some(zab) = node.zab() else { return };
         let mut log = self.role_log.lock();
-        log.begin(zab.membership(), &View::of(zab), stats);
+        log.begin(zab.membership(), &ZabView::of(zab), stats);
         for line in log.take_lines() {
-            line.tell();
+            line.log();
         }
     }
 
@@ -129,7 +129,7 @@ impl Peers {
     }
 
     /// Carries out what agreement asks for; some of it for the connections of an I/O thread.
-    pub fn carry_out(&self, output: &Output, asker: Option<usize>) {
+    pub fn carry_out(&self, output: &Output, requester: Option<usize>) {
         match output {
             Output::Notify { to, message } => self.network.notify(*to, message),
             Output::Connect { to, port } => {
@@ -157,7 +157,7 @@ impl Peers {
             }
             Output::Append { zxid, payload, storage } => {
                 if *storage == LogStorage::OnDisk {
-                    self.commit_queue.push(*zxid, payload, asker);
+                    self.commit_queue.push(*zxid, payload, requester);
                 }
             }
             Output::SaveEpoch { kind, epoch } => {
@@ -186,15 +186,15 @@ impl Peers {
                 let membership = Arc::clone(membership);
                 self.commit_queue.push_change(DiskChange::Activate { membership });
             }
-            Output::RoleChanged(standing) => self.standing_changed(*standing),
+            Output::RoleChanged(status) => self.role_changed(*status),
             Output::Commit { .. } | Output::CheckPassed { .. } => {
                 unreachable!("the node keeps it")
             }
         }
     }
 
-    fn standing_changed(&self, standing: RoleStatus) {
-        match standing {
+    fn role_changed(&self, status: RoleStatus) {
+        match status {
             RoleStatus::Looking => {
                 self.leader_link.lock().end();
                 self.log_positions.lock().clear();
@@ -209,14 +209,14 @@ impl Peers {
     }
 
     fn send_snapshot(&self, link: LinkId, zxid: Zxid) {
-        let walk = TreeWalk::new(self.core.clone(), link, zxid);
+        let walk = TreeStream::new(self.core.clone(), link, zxid);
         self.network.send_stream(link, Box::new(walk));
     }
 
     fn send_log(&self, link: LinkId, (after, to): (Zxid, Zxid), diff: Option<Zxid>) {
         let position = self.log_positions.lock().remove(&link);
         let files = self.settings.log_files.clone();
-        let walk = LogWalk::new(self.core.clone(), link, files, (after, to), diff, position);
+        let walk = LogStream::new(self.core.clone(), link, files, (after, to), diff, position);
         self.network.send_stream(link, Box::new(walk));
     }
 
@@ -279,7 +279,7 @@ impl Receiver for PeerReceiver {
     fn receive_tree(&self, link: LinkId, zxid: Zxid, input: &mut dyn Read) -> io::Result<()> {
         let Some(peers) = self.core.peers() else { return Ok(()) };
         let settings = &peers.settings;
-        let mut input = ReadAloud { input, core: &self.core, link, told: Instant::now() };
+        let mut input = HeartbeatReader { input, core: &self.core, link, told: Instant::now() };
         let received =
             receive_snapshot(&mut input, zxid, settings.tree.clone(), settings.field_bytes_max);
         let received = received.map_err(|error| {
@@ -297,17 +297,17 @@ impl Receiver for PeerReceiver {
 }
 
 /// Lets the core know that a tree is still coming.
-struct ReadAloud<'a> {
+struct HeartbeatReader<'a> {
     input: &'a mut dyn Read,
     core: &'a Core,
     link: LinkId,
     told: Instant,
 }
 
-impl Read for ReadAloud<'_> {
+impl Read for HeartbeatReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.input.read(buffer)?;
-        if self.told.elapsed() >= HEARD_EVERY {
+        if self.told.elapsed() >= HEARTBEAT_EVERY {
             self.told = Instant::now();
             self.core.step(Input::Peer(herdsman_zab::Input::Heard { link: self.link }));
         }

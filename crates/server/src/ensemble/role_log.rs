@@ -1,7 +1,7 @@
 //! What an operator reads and counts about this server's part in the ensemble: searches for a leader,
 //! roles, how long things took, and why they ended.
 //!
-//! In: everything that agreement asks for, in order, with a [`View`] of it afterwards; of what comes
+//! In: everything that agreement asks for, in order, with a [`ZabView`] of it afterwards; of what comes
 //! in, only introductions. Out: lines for the log, and numbers in [`EnsembleStats`]. Deliberately not
 //! here: any decision. An attempt that fails again in the same way is told once a minute, because a
 //! server that cannot join tries several times a second.
@@ -10,9 +10,9 @@
 //!
 //! Apache: lines of `QuorumPeer`, `Leader`, `Learner` and `LearnerHandler`, and `ServerMetrics`.
 
+mod commit_latencies;
 mod history;
 mod learners;
-mod pace;
 mod roles;
 mod voters;
 mod wording;
@@ -23,10 +23,10 @@ use herdsman_zab::{Input, Output, StepDownReason, Zab};
 use tracing::{Level, debug, error, info, warn};
 
 use crate::operators::stats::EnsembleStats;
-use history::History;
+use commit_latencies::CommitLatencies;
+use history::RoleHistory;
 pub use history::{NewRole, RoleChange};
-use learners::{About, Learners};
-use pace::Pace;
+use learners::{Learners, LineKind};
 use roles::{Failures, Role};
 use voters::Voters;
 use wording::{duration, servers};
@@ -44,7 +44,7 @@ impl Line {
     }
 
     /// Writes it.
-    pub fn tell(&self) {
+    pub fn log(&self) {
         let text = &self.text;
         match self.level {
             Level::ERROR => error!("{text}"),
@@ -57,7 +57,7 @@ impl Line {
 
 /// What is of interest about agreement, after a step.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
+pub struct ZabView {
     /// What the others are told.
     pub state: ServerState,
     /// The epoch that is followed.
@@ -69,21 +69,21 @@ pub struct View {
     /// What is agreed on.
     pub committed: Zxid,
     /// Why the last role ended.
-    pub fall: Option<StepDownReason>,
+    pub step_down_reason: Option<StepDownReason>,
 }
 
-impl View {
+impl ZabView {
     /// As it is now.
     #[must_use]
     pub fn of(zab: &Zab) -> Self {
         let epochs = zab.epochs();
-        View {
+        ZabView {
             state: zab.state(),
             epoch: epochs.current,
             promised: epochs.accepted,
             last: zab.log().last(),
             committed: zab.log().committed(),
-            fall: zab.last_step_down(),
+            step_down_reason: zab.last_step_down(),
         }
     }
 }
@@ -100,8 +100,8 @@ pub struct RoleLog {
     failures: Failures,
     learners: Learners,
     voters: Voters,
-    pace: Pace,
-    history: History,
+    commit_latencies: CommitLatencies,
+    history: RoleHistory,
     lines: Vec<Line>,
 }
 
@@ -117,14 +117,14 @@ impl RoleLog {
             failures: Failures::default(),
             learners: Learners::default(),
             voters: Voters::default(),
-            pace: Pace::default(),
-            history: History::default(),
+            commit_latencies: CommitLatencies::default(),
+            history: RoleHistory::default(),
             lines: Vec::new(),
         }
     }
 
     /// The first line: who is who, and where this server stands.
-    pub fn begin(&mut self, membership: &Membership, view: &View, stats: &EnsembleStats) {
+    pub fn begin(&mut self, membership: &Membership, view: &ZabView, stats: &EnsembleStats) {
         stats.searches.add(1);
         self.set_membership(membership);
         let voters: Vec<_> = membership.voters().collect();
@@ -228,7 +228,7 @@ impl RoleLog {
         let present = self.learners.followers().chain([self.me]).collect();
         if let Some(text) = self.voters.after_loss_of(server, &present) {
             let line = Line::new(Level::WARN, text);
-            self.lines.push(self.learners.limited(now_ms, server, About::Lost, line));
+            self.lines.push(self.learners.limited(now_ms, server, LineKind::Lost, line));
         }
     }
 
@@ -241,18 +241,18 @@ impl RoleLog {
                  {epoch}: it cannot follow; a later epoch begins if it goes on saying so for a tick"
             );
             let line = Line::new(Level::WARN, text);
-            self.lines.push(self.learners.limited(now_ms, server, About::Newer, line));
+            self.lines.push(self.learners.limited(now_ms, server, LineKind::Newer, line));
         }
     }
 
     /// Takes note of one thing that agreement asks for.
-    pub fn note(&mut self, now: Now, output: &Output, view: &View, stats: &EnsembleStats) {
+    pub fn note(&mut self, now: Now, output: &Output, view: &ZabView, stats: &EnsembleStats) {
         let now_ms = now.monotonic_ms;
         match output {
             Output::Connect { to, port } => self.found_leader(now_ms, *to, *port, view, stats),
-            Output::RoleChanged(standing) => {
-                self.remember(now, *standing, view);
-                self.standing_changed(now_ms, *standing, view, stats);
+            Output::RoleChanged(status) => {
+                self.remember(now, *status, view);
+                self.role_changed(now_ms, *status, view, stats);
             }
             Output::Close { link, reason } => {
                 let follower = self.learners.follower(*link);
@@ -300,7 +300,7 @@ impl RoleLog {
     }
 
     /// Takes note of what a step has led to.
-    pub fn after_step(&mut self, now: Now, view: &View, stats: &EnsembleStats) {
+    pub fn after_step(&mut self, now: Now, view: &ZabView, stats: &EnsembleStats) {
         if matches!(self.role, Role::Looking) && view.state == ServerState::Leading {
             let took_ms = now.monotonic_ms.saturating_sub(self.search_ms);
             stats.election.add(took_ms);
@@ -310,18 +310,22 @@ impl RoleLog {
             self.say_unless_repeated(text);
         }
         match self.role {
-            Role::Leading { .. } => self.pace.committed(now, view.committed, |latency, _| {
-                stats.commits.add(1);
-                stats.quorum_ack.add(latency.since_append_ms);
-                stats.commit.add(latency.since_append);
-                latency.count_propagation(&stats.propagation);
-            }),
-            Role::Learning { .. } => self.pace.committed(now, view.committed, |latency, _| {
-                stats.commits_received.add(1);
-                stats.commit_propagation.add(latency.since_append_ms);
-                stats.commit.add(latency.since_append);
-                latency.count_propagation(&stats.propagation);
-            }),
+            Role::Leading { .. } => {
+                self.commit_latencies.committed(now, view.committed, |latency, _| {
+                    stats.commits.add(1);
+                    stats.quorum_ack.add(latency.since_append_ms);
+                    stats.commit.add(latency.since_append);
+                    latency.count_propagation(&stats.propagation);
+                })
+            }
+            Role::Learning { .. } => {
+                self.commit_latencies.committed(now, view.committed, |latency, _| {
+                    stats.commits_received.add(1);
+                    stats.commit_propagation.add(latency.since_append_ms);
+                    stats.commit.add(latency.since_append);
+                    latency.count_propagation(&stats.propagation);
+                })
+            }
             _ => {}
         }
     }
@@ -330,10 +334,10 @@ impl RoleLog {
         match &mut self.role {
             Role::Leading { .. } => {
                 stats.proposed(payload.len() as u64);
-                self.pace.appended(now, zxid, payload);
+                self.commit_latencies.appended(now, zxid, payload);
             }
             Role::Learning { kind, .. } => {
-                let latency_ms = self.pace.appended(now, zxid, payload);
+                let latency_ms = self.commit_latencies.appended(now, zxid, payload);
                 // Observers hear of txns that are agreed on already.
                 if *kind == LearnerKind::Follower {
                     stats.proposals_received.add(1);

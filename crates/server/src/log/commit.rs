@@ -23,7 +23,7 @@ use herdsman_store::{AppendError, LogWriter, SyncMode};
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
-use crate::clients::bells::ThreadSet;
+use crate::clients::io_wakers::ThreadSet;
 use crate::core::Core;
 use crate::log::disk_keeper::{DiskChange, DiskKeeper};
 use crate::log::snapshots::SnapshotPolicy;
@@ -41,7 +41,7 @@ const LEARNER_QUEUE_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// queue may take than it counts.
 const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// What a txn in the queue counts besides its payload.
-const TXN_BYTES: usize = size_of::<Queued>();
+const TXN_BYTES: usize = size_of::<QueuedTxn>();
 
 /// Txns on their way to the log.
 #[derive(Debug, Default)]
@@ -51,30 +51,30 @@ pub struct CommitQueue {
     /// The thread has done some of its work.
     emptied: Condvar,
     /// Somebody takes from it.
-    attended: AtomicBool,
+    committer_running: AtomicBool,
 }
 
 /// The queue counts as served from the moment this is made, before the thread has started to run, until it
 /// is dropped, whatever makes the thread end.
-struct Attendance(Arc<CommitQueue>);
+struct CommitterGuard(Arc<CommitQueue>);
 
-impl Attendance {
+impl CommitterGuard {
     fn begin(queue: &Arc<CommitQueue>) -> Self {
-        queue.attended.store(true, Ordering::Release);
-        Attendance(Arc::clone(queue))
+        queue.committer_running.store(true, Ordering::Release);
+        CommitterGuard(Arc::clone(queue))
     }
 }
 
-impl Drop for Attendance {
+impl Drop for CommitterGuard {
     fn drop(&mut self) {
-        self.0.attended.store(false, Ordering::Release);
+        self.0.committer_running.store(false, Ordering::Release);
     }
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    works: VecDeque<Work>,
-    /// Of all works, and of the one that the thread has taken.
+    jobs: VecDeque<Job>,
+    /// Of all jobs, and of the one that the thread has taken.
     load: Load,
     /// Of the work that the thread has taken.
     taken: Load,
@@ -100,15 +100,15 @@ impl Load {
         Load { bytes: 0, replacements: usize::from(change.replaces_history()) }
     }
 
-    fn of_txns(txns: &[Queued]) -> Self {
+    fn of_txns(txns: &[QueuedTxn]) -> Self {
         let bytes = txns.iter().map(|txn| txn.payload.len() + TXN_BYTES).sum();
         Load { bytes, replacements: 0 }
     }
 
-    fn of(work: &Work) -> Self {
-        match work {
-            Work::Append(Batch { txns, .. }) => Load::of_txns(txns),
-            Work::Change(change) => Load::of_change(change),
+    fn of(job: &Job) -> Self {
+        match job {
+            Job::Append(Batch { txns, .. }) => Load::of_txns(txns),
+            Job::Change(change) => Load::of_change(change),
         }
     }
 
@@ -125,17 +125,17 @@ impl Load {
 
 /// What the thread takes at a time.
 #[derive(Debug)]
-enum Work {
+enum Job {
     Append(Batch),
     Change(DiskChange),
 }
 
 #[derive(Debug, Default)]
 struct Batch {
-    txns: Vec<Queued>,
+    txns: Vec<QueuedTxn>,
     bytes: Vec<u8>,
     /// Whose connections wait for it.
-    askers: ThreadSet,
+    requesters: ThreadSet,
 }
 
 impl Batch {
@@ -151,7 +151,7 @@ impl Batch {
 }
 
 #[derive(Debug)]
-struct Queued {
+struct QueuedTxn {
     zxid: Zxid,
     payload: Range<usize>,
     at: Instant,
@@ -159,22 +159,22 @@ struct Queued {
 
 impl CommitQueue {
     /// Adds a txn, for a connection of this I/O thread if it is one's. Zxids go up.
-    pub fn push(&self, zxid: Zxid, payload: &[u8], asker: Option<usize>) {
+    pub fn push(&self, zxid: Zxid, payload: &[u8], requester: Option<usize>) {
         let mut queue = self.queue.lock();
         let load = Load::of_txn(payload);
         queue.load.add(load);
-        let batch = match queue.works.back() {
-            Some(Work::Append(batch)) if batch.has_room_for(load) => None,
+        let batch = match queue.jobs.back() {
+            Some(Job::Append(batch)) if batch.has_room_for(load) => None,
             // As the disk is behind, this one will be filled too.
-            Some(Work::Append(_)) => Some(Batch::with_room_for(load)),
-            Some(Work::Change(_)) | None => Some(Batch::default()),
+            Some(Job::Append(_)) => Some(Batch::with_room_for(load)),
+            Some(Job::Change(_)) | None => Some(Batch::default()),
         };
-        queue.works.extend(batch.map(Work::Append));
-        if let Some(Work::Append(Batch { txns, bytes, askers })) = queue.works.back_mut() {
-            askers.extend(asker);
+        queue.jobs.extend(batch.map(Job::Append));
+        if let Some(Job::Append(Batch { txns, bytes, requesters })) = queue.jobs.back_mut() {
+            requesters.extend(requester);
             let start = bytes.len();
             bytes.extend_from_slice(payload);
-            txns.push(Queued { zxid, payload: start..bytes.len(), at: Instant::now() });
+            txns.push(QueuedTxn { zxid, payload: start..bytes.len(), at: Instant::now() });
         }
     }
 
@@ -182,7 +182,7 @@ impl CommitQueue {
     pub fn push_change(&self, change: DiskChange) {
         let mut queue = self.queue.lock();
         queue.load.add(Load::of_change(&change));
-        queue.works.push_back(Work::Change(change));
+        queue.jobs.push_back(Job::Change(change));
     }
 
     /// Whether a learner may read more from its leader. One that serves clients may at once. One that catches up waits
@@ -202,8 +202,8 @@ impl CommitQueue {
 
     /// Whether somebody takes from it.
     #[must_use]
-    pub fn is_attended(&self) -> bool {
-        self.attended.load(Ordering::Acquire)
+    pub fn is_committer_running(&self) -> bool {
+        self.committer_running.load(Ordering::Acquire)
     }
 
     /// A part of the batch that the thread has taken is durable. The rest of it counts as done when the next one is
@@ -218,11 +218,11 @@ impl CommitQueue {
     /// Drops the txns that are not written yet: another history has taken the place of theirs.
     pub fn forget_txns(&self) {
         let mut queue = self.queue.lock();
-        let Queue { works, load, .. } = &mut *queue;
-        works.retain(|work| {
-            let is_forgotten = matches!(work, Work::Append(_));
+        let Queue { jobs, load, .. } = &mut *queue;
+        jobs.retain(|job| {
+            let is_forgotten = matches!(job, Job::Append(_));
             if is_forgotten {
-                load.remove(Load::of(work));
+                load.remove(Load::of(job));
             }
             !is_forgotten
         });
@@ -249,7 +249,7 @@ impl CommitQueue {
 
     /// Waits for something to do, and with txns up to `delay` for company; `None` when the thread
     /// should end.
-    fn take(&self, delay: Duration, txns_max: usize) -> Option<Work> {
+    fn take(&self, delay: Duration, txns_max: usize) -> Option<Job> {
         let mut queue = self.queue.lock();
         // What was taken before is done.
         let done = std::mem::take(&mut queue.taken);
@@ -257,7 +257,7 @@ impl CommitQueue {
         if done.bytes > 0 || done.replacements > 0 {
             self.emptied.notify_all();
         }
-        while queue.works.is_empty() || queue.abandoned {
+        while queue.jobs.is_empty() || queue.abandoned {
             if queue.stopping {
                 return None;
             }
@@ -266,13 +266,13 @@ impl CommitQueue {
         if !delay.is_zero() {
             let deadline = Instant::now() + delay;
             let wait = |queue: &Queue| {
-                !queue.stopping && queue.works.len() == 1 && queue.txns_in_front() < txns_max
+                !queue.stopping && queue.jobs.len() == 1 && queue.txns_in_front() < txns_max
             };
             while wait(&queue) && !self.filled.wait_until(&mut queue, deadline).timed_out() {}
         }
-        let work = queue.works.pop_front()?;
-        queue.taken = Load::of(&work);
-        Some(work)
+        let job = queue.jobs.pop_front()?;
+        queue.taken = Load::of(&job);
+        Some(job)
     }
 
     /// The thread has been told to end.
@@ -298,9 +298,9 @@ impl Queue {
 
     /// A change of the directory counts as more than any batch: it need not wait for company.
     fn txns_in_front(&self) -> usize {
-        match self.works.front() {
-            Some(Work::Append(batch)) => batch.txns.len(),
-            Some(Work::Change(_)) | None => usize::MAX,
+        match self.jobs.front() {
+            Some(Job::Append(batch)) => batch.txns.len(),
+            Some(Job::Change(_)) | None => usize::MAX,
         }
     }
 }
@@ -327,7 +327,7 @@ pub struct Committer {
     snapshots: SnapshotPolicy,
     /// Makes what other than txns is asked of the disk; a standalone server asks for nothing.
     keeper: DiskKeeper,
-    _attendance: Attendance,
+    _guard: CommitterGuard,
 }
 
 impl Committer {
@@ -342,17 +342,17 @@ impl Committer {
         snapshots: SnapshotPolicy,
         keeper: DiskKeeper,
     ) -> Self {
-        let _attendance = Attendance::begin(&queue);
-        Committer { core, queue, log, settings, snapshots, keeper, _attendance }
+        let _guard = CommitterGuard::begin(&queue);
+        Committer { core, queue, log, settings, snapshots, keeper, _guard }
     }
 
     /// Works until the queue is stopped, or for good after a failure.
     pub fn run(mut self) {
         let CommitSettings { delay, batch_txns_max, .. } = self.settings;
-        while let Some(work) = self.queue.take(delay, batch_txns_max) {
-            let done = match work {
-                Work::Append(batch) => self.commit(&batch),
-                Work::Change(change) => self.change(change),
+        while let Some(job) = self.queue.take(delay, batch_txns_max) {
+            let done = match job {
+                Job::Append(batch) => self.commit(&batch),
+                Job::Change(change) => self.change(change),
             };
             if let Err(failure) = done {
                 return self.fail(failure.as_deref());
@@ -365,7 +365,7 @@ impl Committer {
         while let Some(txns) = chunks.next() {
             self.append(txns, &batch.bytes)?;
             let zxid = self.flush()?;
-            self.report(zxid, txns, batch.askers);
+            self.report(zxid, txns, batch.requesters);
             if chunks.peek().is_some() {
                 self.queue.written(Load::of_txns(txns));
             }
@@ -411,8 +411,8 @@ impl Committer {
         Ok(())
     }
 
-    fn append(&mut self, txns: &[Queued], bytes: &[u8]) -> Result<(), Failure> {
-        for Queued { zxid, payload, .. } in txns {
+    fn append(&mut self, txns: &[QueuedTxn], bytes: &[u8]) -> Result<(), Failure> {
+        for QueuedTxn { zxid, payload, .. } in txns {
             let appended = self.log.append(*zxid, &bytes[payload.clone()]);
             appended.map_err(|failure| Some(failure.to_string()))?;
         }
@@ -471,7 +471,7 @@ impl Committer {
         }
     }
 
-    fn report(&mut self, zxid: Zxid, txns: &[Queued], askers: ThreadSet) {
+    fn report(&mut self, zxid: Zxid, txns: &[QueuedTxn], requesters: ThreadSet) {
         let now = Instant::now();
         for txn in txns {
             self.core.stats.durations.commit.add(now.saturating_duration_since(txn.at));
@@ -481,7 +481,7 @@ impl Committer {
         if self.snapshots.count(txns.len(), self.log.written_bytes(), znodes) {
             self.log.roll();
         }
-        self.core.flushed(zxid, askers);
+        self.core.flushed(zxid, requesters);
     }
 
     /// What this process still has in memory is no longer known to be on disk, so it acknowledges
@@ -554,13 +554,13 @@ mod tests {
     fn the_queue_counts_as_served_before_its_thread_runs_and_until_it_ends() {
         let queue = Arc::new(CommitQueue::default());
         let committer = committer(&queue, &MemoryDisk::new());
-        assert!(queue.is_attended());
+        assert!(queue.is_committer_running());
         queue.stop();
         committer.run();
-        assert!(!queue.is_attended());
+        assert!(!queue.is_committer_running());
     }
 
-    fn take(queue: &CommitQueue) -> Option<Work> {
+    fn take(queue: &CommitQueue) -> Option<Job> {
         queue.take(Duration::ZERO, 1)
     }
 
@@ -574,7 +574,7 @@ mod tests {
         assert!(has_room());
         queue.push(Zxid(2), &payload, None);
         assert!(!has_room());
-        assert!(matches!(take(&queue), Some(Work::Append(_))));
+        assert!(matches!(take(&queue), Some(Job::Append(_))));
         assert!(!has_room(), "it is not durable yet");
         queue.written(Load { bytes: payload.len() + TXN_BYTES, replacements: 0 });
         assert!(has_room(), "half of it is");
@@ -610,10 +610,10 @@ mod tests {
         queue.push(Zxid(50_002), &payload, None);
         let queue = queue.queue.lock();
         let mut taken_bytes = 0;
-        for work in &queue.works {
-            let Work::Append(Batch { txns, bytes, .. }) = work else { panic!("{work:?}") };
+        for job in &queue.jobs {
+            let Job::Append(Batch { txns, bytes, .. }) = job else { panic!("{job:?}") };
             taken_bytes += bytes.capacity() + txns.capacity() * TXN_BYTES;
-            assert!(Load::of(work).bytes <= BATCH_BYTES_MAX || txns.len() == 1);
+            assert!(Load::of(job).bytes <= BATCH_BYTES_MAX || txns.len() == 1);
         }
         let counted_bytes = queue.load.bytes;
         assert!(taken_bytes < counted_bytes * 5 / 4, "{taken_bytes}, counted {counted_bytes}");

@@ -20,7 +20,7 @@ use tracing::{error, info, warn};
 
 use crate::clients::listener::ClientPort;
 use crate::core::Core;
-use crate::log::snapshots::{self, RestoreOrder, Restored, SnapshotRequests, SnapshotSettings};
+use crate::log::snapshots::{self, RestoreRequest, Restored, SnapshotRequests, SnapshotSettings};
 use herdsman_config::DynamicFiles;
 
 /// A change of the data directory.
@@ -53,7 +53,7 @@ pub enum DiskChange {
         tree: Option<Box<Tree>>,
     },
     /// Replace everything by a tree from an operator; a standalone server's. `None` once it was tried.
-    Restore(Option<RestoreOrder>),
+    Restore(Option<RestoreRequest>),
 }
 
 impl DiskChange {
@@ -149,7 +149,7 @@ impl DiskKeeper {
                 self.install(core, *tree, log).map(Some)
             }
             DiskChange::Restore(order) => {
-                let Some(RestoreOrder { tree, done }) = order.take() else { return Ok(None) };
+                let Some(RestoreRequest { tree, done }) = order.take() else { return Ok(None) };
                 let restored = self.restore(core, *tree, log);
                 let broken = match &restored {
                     Err(InstallError::Io { path, source }) => {
@@ -286,7 +286,7 @@ impl DiskKeeper {
             Ok(_) => {
                 let server_zxid = tree.last_zxid();
                 *log = self.new_log(server_zxid);
-                let restored = Restored { zxid, server_zxid, closed: core.begin_anew(tree) };
+                let restored = Restored { zxid, server_zxid, closed: core.restart_with(tree) };
                 snapshots::tell(&restored);
                 Ok(restored)
             }

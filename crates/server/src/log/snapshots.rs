@@ -8,9 +8,9 @@
 //! such a copy in the place of everything.
 
 mod copy;
-mod desk;
 mod forecast;
 mod restore;
+mod service;
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -31,12 +31,12 @@ use herdsman_runtime::millis;
 use herdsman_runtime::spawn;
 
 pub use copy::{CopyError, TreeCopy};
-pub use desk::SnapshotDesk;
 pub use forecast::PurgeForecast;
 pub use restore::{
-    IncomingError, IncomingSnapshot, RestoreError, RestoreOrder, Restored, VerifiedSnapshot,
+    IncomingError, IncomingSnapshot, RestoreError, RestoreRequest, Restored, VerifiedSnapshot,
 };
 pub(crate) use restore::{resume_writes, stop_writes, tell, zxid_after};
+pub use service::SnapshotService;
 
 /// Znodes written down under one guard of the tree.
 const NODES_PER_GUARD: usize = 128;

@@ -56,7 +56,7 @@ pub(crate) struct Client<'a> {
 }
 
 /// A request as it came in.
-pub(crate) struct Asked<'a> {
+pub(crate) struct AuditedRequest<'a> {
     pub op: OpCode,
     /// With its header.
     pub payload: &'a Bytes,
@@ -122,7 +122,12 @@ impl Audit {
     }
 
     /// A request was answered, or never will be.
-    pub(crate) fn answered(&self, client: &Client<'_>, asked: &Asked<'_>, answer: &Answer<'_>) {
+    pub(crate) fn answered(
+        &self,
+        client: &Client<'_>,
+        asked: &AuditedRequest<'_>,
+        answer: &Answer<'_>,
+    ) {
         let user = users(client);
         let ip = herdsman_tree::auth::ip_id(client.address).id;
         for done in operations::done(asked, answer) {

@@ -12,27 +12,27 @@
 
 mod family;
 mod flat;
-mod member;
-mod moment;
+mod member_gauges;
 mod own;
 mod prometheus;
 mod quotas;
+mod server_gauges;
 mod table;
 
-use crate::clients::io_threads::Shared;
+use crate::clients::io_threads::ServerContext;
 use crate::handle::ServerHandle;
 use crate::operators::stats::{Counter, ServerStats, SharedDistribution};
 
 pub use family::{Detail, Family, Kind, Number, Reading, Sample, Summary};
 pub use flat::flat;
 pub use prometheus::{CONTENT_TYPE, prometheus_text};
-pub(crate) use table::{NEVER, SCRAPED_NEVER, TABLE};
+pub(crate) use table::{ALWAYS_ZERO, SCRAPED_ALWAYS_ZERO, TABLE};
 
-use member::Member;
-use moment::Moment;
+use member_gauges::MemberGauges;
+use server_gauges::ServerGauges;
 
 /// The help text of metrics that are always 0.
-const NEVER_ABOUT: &str = "Always 0: there is nothing to measure here.";
+const ALWAYS_ZERO_ABOUT: &str = "Always 0: there is nothing to measure here.";
 
 /// One metric.
 pub(crate) struct Metric {
@@ -44,13 +44,13 @@ pub(crate) struct Metric {
 /// Where its value comes from, and with that how it is shown.
 pub(crate) enum Source {
     /// True at this moment.
-    Gauge(fn(&Moment) -> i64),
+    Gauge(fn(&ServerGauges) -> i64),
     /// The same of a member of an ensemble; others do not show it.
-    OfMember(fn(&Member) -> i64),
+    OfMember(fn(&MemberGauges) -> i64),
     /// The same of a leader.
-    OfLeader(fn(&Member) -> i64),
+    OfLeader(fn(&MemberGauges) -> i64),
     /// True at this moment, with a fraction.
-    Ratio(fn(&Moment) -> f64),
+    Ratio(fn(&ServerGauges) -> f64),
     /// Counted since the start, or since the word `srst`.
     Counter(fn(&ServerStats) -> &Counter),
     /// Average, extremes, count and sum.
@@ -61,7 +61,7 @@ pub(crate) enum Source {
 
 /// Metrics of what cannot happen on this server: they are shown, because dashboards ask for them,
 /// and are 0.
-pub(crate) struct Never {
+pub(crate) struct AlwaysZero {
     pub counters: &'static [&'static str],
     pub summaries: &'static [&'static str],
     pub detailed: &'static [&'static str],
@@ -71,7 +71,7 @@ pub(crate) struct Never {
 #[must_use]
 pub fn collect(server: &ServerHandle) -> Vec<Family> {
     let mut families = apache_families(&server.shared);
-    add_never(&mut families, &SCRAPED_NEVER);
+    add_never(&mut families, &SCRAPED_ALWAYS_ZERO);
     own::add(&mut families, &server.shared);
     families
 }
@@ -82,9 +82,9 @@ pub fn collect_apache(server: &ServerHandle) -> Vec<Family> {
     apache_families(&server.shared)
 }
 
-pub(crate) fn apache_families(shared: &Shared) -> Vec<Family> {
-    let moment = Moment::of(shared);
-    let member = Member::of(shared);
+pub(crate) fn apache_families(shared: &ServerContext) -> Vec<Family> {
+    let moment = ServerGauges::of(shared);
+    let member = MemberGauges::of(shared);
     let leader = member.as_ref().filter(|member| member.leads);
     let stats = &shared.core.stats;
     let mut families = Vec::with_capacity(TABLE.len() + 64);
@@ -107,16 +107,16 @@ pub(crate) fn apache_families(shared: &Shared) -> Vec<Family> {
         });
     }
     quotas::add(&mut families, shared);
-    add_never(&mut families, &NEVER);
+    add_never(&mut families, &ALWAYS_ZERO);
     families
 }
 
-fn add_never(families: &mut Vec<Family>, never: &'static Never) {
-    let Never { counters, summaries, detailed } = never;
-    families.extend(counters.iter().map(|name| Family::counter(name, NEVER_ABOUT, 0)));
+fn add_never(families: &mut Vec<Family>, never: &'static AlwaysZero) {
+    let AlwaysZero { counters, summaries, detailed } = never;
+    families.extend(counters.iter().map(|name| Family::counter(name, ALWAYS_ZERO_ABOUT, 0)));
     for (names, detail) in [(summaries, Detail::Basic), (detailed, Detail::Advanced)] {
         let empty =
-            |name: &&'static str| Family::summary(name, NEVER_ABOUT, Summary::empty(detail));
+            |name: &&'static str| Family::summary(name, ALWAYS_ZERO_ABOUT, Summary::empty(detail));
         families.extend(names.iter().map(empty));
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct SlowRequests {
 }
 
 /// A request that took long.
-pub(crate) struct Slow<'a> {
+pub(crate) struct SlowRequest<'a> {
     pub op: OpCode,
     /// As it came, without its header; the end may be missing.
     pub body: &'a [u8],
@@ -67,7 +67,7 @@ impl SlowRequests {
     }
 
     /// Tells of a request.
-    pub fn tell(&self, now_us: u64, slow: &Slow<'_>) {
+    pub fn log(&self, now_us: u64, slow: &SlowRequest<'_>) {
         let now = Duration::from_micros(now_us);
         let Some(left_out) = self.lines.lock().admit(now) else { return };
         let path = shown_path(slow.op, slow.body);

@@ -191,7 +191,7 @@ pub struct ServerStats {
     /// Replies that were too large.
     pub replies_refused: Counter,
     /// How often a connection was not read for a while.
-    pub held_back: HeldBackCounters,
+    pub read_pauses: ReadPauseCounters,
     /// Requests that took longer than an operator likes.
     pub slow_requests: Counter,
     /// Time of one log sync.
@@ -244,7 +244,7 @@ pub struct ServerStats {
 
 /// How often a connection was not read for a while, by the limit that it waited for.
 #[derive(Debug, Default)]
-pub struct HeldBackCounters {
+pub struct ReadPauseCounters {
     /// `herdsman.requestsPerConnectionMax`.
     pub own_requests: Counter,
     /// `herdsman.requestBytesPerConnectionMax`.
@@ -310,11 +310,11 @@ impl ServerStats {
             &self.slow_readers_closed,
             &self.watches_refused,
             &self.replies_refused,
-            &self.held_back.own_requests,
-            &self.held_back.own_bytes,
-            &self.held_back.all_requests,
-            &self.held_back.all_bytes,
-            &self.held_back.unread,
+            &self.read_pauses.own_requests,
+            &self.read_pauses.own_bytes,
+            &self.read_pauses.all_requests,
+            &self.read_pauses.all_bytes,
+            &self.read_pauses.unread,
             &self.slow_requests,
             &self.fsync_slow,
             &self.snapshot_errors,

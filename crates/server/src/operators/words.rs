@@ -30,7 +30,7 @@ pub(crate) use version::full_version;
 
 use herdsman_node::ServesAs;
 
-use crate::clients::io_threads::Shared;
+use crate::clients::io_threads::ServerContext;
 
 /// What most words answer while the server starts or stops.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
@@ -48,7 +48,7 @@ struct Word {
     /// What it answers while the server stops; `None` if that makes no difference.
     not_serving: Option<&'static str>,
     /// Its answer; the second argument is what followed the word.
-    answer: fn(&Shared, &[u8]) -> String,
+    answer: fn(&ServerContext, &[u8]) -> String,
 }
 
 /// All of them, in the order of their names.
@@ -119,7 +119,11 @@ static TABLE: [Word; 19] = [
 /// "Interrupt the process", as telnet says it.
 const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
-const fn word(bytes: &[u8; 4], about: &'static str, answer: fn(&Shared, &[u8]) -> String) -> Word {
+const fn word(
+    bytes: &[u8; 4],
+    about: &'static str,
+    answer: fn(&ServerContext, &[u8]) -> String,
+) -> Word {
     Word { bytes: *bytes, about, operand_bytes: 0, not_serving: Some(NOT_SERVING), answer }
 }
 
@@ -154,7 +158,7 @@ impl Word {
 }
 
 /// The answer; `rest` is what followed the word.
-pub(crate) fn answer(shared: &Shared, command: Command, rest: &[u8]) -> String {
+pub(crate) fn answer(shared: &ServerContext, command: Command, rest: &[u8]) -> String {
     match command.0.not_serving {
         Some(text) if !is_serving(shared) => text.to_owned(),
         _ => (command.0.answer)(shared, rest),
@@ -162,18 +166,18 @@ pub(crate) fn answer(shared: &Shared, command: Command, rest: &[u8]) -> String {
 }
 
 /// As in Apache a leader that takes no clients (`leaderServes=no`) answers most words to nobody.
-fn is_serving(shared: &Shared) -> bool {
+fn is_serving(shared: &ServerContext) -> bool {
     !shared.stopping.load(Ordering::Acquire)
         && shared.core.with_node(herdsman_node::Node::serves_clients)
 }
 
 /// As what the server serves.
-fn role(shared: &Shared) -> Option<ServesAs> {
+fn role(shared: &ServerContext) -> Option<ServesAs> {
     shared.core.with_node(herdsman_node::Node::serves_as)
 }
 
 /// Apache's word for the role; a server that has just lost it is not asked.
-fn role_name(shared: &Shared) -> &'static str {
+fn role_name(shared: &ServerContext) -> &'static str {
     match role(shared) {
         Some(ServesAs::Standalone) | None => "standalone",
         Some(ServesAs::Leader) => "leader",
@@ -188,7 +192,7 @@ pub(crate) fn packets(text: &str) -> u64 {
     text.len().div_ceil(PACKET_BYTES) as u64
 }
 
-fn set_trace_mask(shared: &Shared, rest: &[u8]) -> String {
+fn set_trace_mask(shared: &ServerContext, rest: &[u8]) -> String {
     let Some(&mask) = rest.first_chunk() else { return String::new() };
     let mask = i64::from_be_bytes(mask);
     shared.trace_mask.store(mask.cast_unsigned(), Ordering::Relaxed);

@@ -7,7 +7,7 @@ use herdsman_proto::limits::{CONNECTION_IDS_BYTES_MAX, CONNECTION_IDS_MAX, ids_f
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ErrorCode, Id, JuteReader, OpCode, Request, Xid, Zxid, reply};
 
-use super::{Connection, Ended};
+use super::{Connection, EndReason};
 
 /// The scheme that proves nothing: it asks whether this is the right ensemble.
 const ENSEMBLE: &str = "ensemble";
@@ -32,16 +32,16 @@ impl Connection {
         &mut self,
         header: RequestHeader,
         payload: &[u8],
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         self.shared.core.stats.packets_sent.add(1);
-        let op = OpCode::from_code(header.op).ok_or(Ended::Undecodable("op"))?;
+        let op = OpCode::from_code(header.op).ok_or(EndReason::Undecodable("op"))?;
         match Request::decode(op, &mut JuteReader::new(&payload[8..])) {
             Ok(Request::Auth { scheme, credentials }) => {
                 let scheme = scheme.into_owned();
                 self.present_credentials(header.xid, &scheme, credentials)
             }
             Ok(Request::Sasl { token }) => self.take_sasl_token(header.xid, token),
-            _ => Err(Ended::Undecodable("auth packet")),
+            _ => Err(EndReason::Undecodable("auth packet")),
         }
     }
 
@@ -50,7 +50,7 @@ impl Connection {
         xid: Xid,
         scheme: &str,
         credentials: Option<&[u8]>,
-    ) -> Result<(), Ended> {
+    ) -> Result<(), EndReason> {
         let peer = self.client.peer;
         if scheme == ENSEMBLE && self.shared.settings.ensemble_names.is_some() {
             return self.check_ensemble(xid, credentials.unwrap_or_default());
@@ -78,7 +78,7 @@ impl Connection {
                 self.shared.core.stats.auth_failed.add(1);
                 let code = ErrorCode::AuthFailed;
                 reply::header_only(&mut self.output, xid, Zxid::ZERO, Some(code));
-                Err(Ended::Refused("authentication failed"))
+                Err(EndReason::Refused("authentication failed"))
             }
         }
     }
@@ -86,7 +86,7 @@ impl Connection {
     /// The client says which ensemble it looks for. If it is at the wrong one, the connection ends without an
     /// answer: an error would be final to the client, and so it tries another of its servers. Apache:
     /// `EnsembleAuthenticationProvider`.
-    fn check_ensemble(&mut self, xid: Xid, wanted: &[u8]) -> Result<(), Ended> {
+    fn check_ensemble(&mut self, xid: Xid, wanted: &[u8]) -> Result<(), EndReason> {
         let names = self.shared.settings.ensemble_names.as_deref().unwrap_or_default();
         let stats = &self.shared.core.stats;
         if wanted.is_empty() || names.is_empty() {
@@ -100,7 +100,7 @@ impl Connection {
             self.shared.failed_logins.warn(format_args!(
                 "{peer} looks for the ensemble {wanted:?}, which is not this one (ensembleAuthName)"
             ));
-            return Err(Ended::Refused("it looks for another ensemble"));
+            return Err(EndReason::Refused("it looks for another ensemble"));
         }
         reply::header_only(&mut self.output, xid, Zxid::ZERO, None);
         Ok(())
@@ -121,7 +121,7 @@ impl Connection {
     }
 
     /// A request of a client that has to log in first. Apache: `AuthenticationHelper`.
-    pub(super) fn refuse_unauthenticated(&mut self, header: RequestHeader) -> Ended {
+    pub(super) fn refuse_unauthenticated(&mut self, header: RequestHeader) -> EndReason {
         self.note_received();
         let (peer, session) = (self.client.peer, self.session);
         self.shared.failed_logins.warn(format_args!(
@@ -131,6 +131,6 @@ impl Connection {
         self.shared.core.stats.packets_sent.add(1);
         let code = ErrorCode::SessionClosedRequireAuth;
         reply::header_only(&mut self.output, header.xid, Zxid::ZERO, Some(code));
-        Ended::Refused("not logged in")
+        EndReason::Refused("not logged in")
     }
 }

@@ -7,29 +7,29 @@ use herdsman_node::io::CloseReason;
 use herdsman_proto::{ConnectRequest, SessionId};
 use tracing::debug;
 
-use super::{Connection, Ended, Stage};
+use super::{Connection, EndReason, Stage};
 use crate::clients::intake::BadLength;
-use crate::clients::outbox::Closing;
+use crate::clients::outbox::CloseCause;
 use crate::operators::words;
 
 impl Connection {
-    pub(super) fn handshake(&mut self) -> Result<(), Ended> {
+    pub(super) fn handshake(&mut self) -> Result<(), EndReason> {
         let Some(word) = self.intake.word() else { return Ok(()) };
         if let Some(command) = words::Command::of(word) {
             return self.answer_word(command);
         }
         let first = self.intake.peek();
-        let first = first.map_err(|BadLength(length)| Ended::NoConnectRequest(length))?;
+        let first = first.map_err(|BadLength(length)| EndReason::NoConnectRequest(length))?;
         let Some(payload) = first else { return Ok(()) };
         self.note_received();
-        let request =
-            ConnectRequest::decode(payload).map_err(|_| Ended::Undecodable("connect request"))?;
+        let request = ConnectRequest::decode(payload)
+            .map_err(|_| EndReason::Undecodable("connect request"))?;
         if !self
             .shared
             .connection_throttle
             .admits(self.shared.core.clock.monotonic_ms(), request.session)
         {
-            return Err(Ended::TooManySessions);
+            return Err(EndReason::TooManySessions);
         }
         let core = &self.shared.core;
         core.stats.connection_token_deficit.add(self.shared.connection_throttle.deficit());
@@ -50,10 +50,10 @@ impl Connection {
     ///
     /// The request stays in the intake until there is a session, because the server may lose its leader before that.
     /// No further limit is needed: a client may also take its time for this request.
-    pub(super) fn connect(&mut self) -> Result<(), Ended> {
+    pub(super) fn connect(&mut self) -> Result<(), EndReason> {
         let Ok(Some(payload)) = self.intake.peek() else { return Ok(()) };
-        let request =
-            ConnectRequest::decode(payload).map_err(|_| Ended::Undecodable("connect request"))?;
+        let request = ConnectRequest::decode(payload)
+            .map_err(|_| EndReason::Undecodable("connect request"))?;
         let core = &self.shared.core;
         // Before the core is asked: what changes after that is heard.
         let role_changes = core.role_changes();
@@ -76,11 +76,11 @@ impl Connection {
 
     /// Whether a connection that the core wants to close gets another chance: it has no session yet, and the server has
     /// just lost its leader.
-    pub(super) fn may_connect_again(&self, why: Closing) -> bool {
+    pub(super) fn may_connect_again(&self, why: CloseCause) -> bool {
         let core = &self.shared.core;
         let wait_ms_max = self.shared.settings.role_wait_ms_max;
         matches!(self.stage, Stage::AwaitingRole | Stage::AwaitingSession)
-            && why == Closing::Core(CloseReason::NotServing)
+            && why == CloseCause::Core(CloseReason::NotServing)
             && core.may_wait_for_role(core.clock.now(), wait_ms_max).is_some()
     }
 
@@ -92,7 +92,7 @@ impl Connection {
         }
     }
 
-    fn answer_word(&mut self, command: words::Command) -> Result<(), Ended> {
+    fn answer_word(&mut self, command: words::Command) -> Result<(), EndReason> {
         let name = command.name();
         let allowed = self.shared.config.four_letter_words.allows(name);
         if allowed && self.intake.after_word().len() < command.operand_bytes() {
@@ -112,6 +112,6 @@ impl Connection {
         };
         self.shared.core.stats.packets_sent.add(words::packets(&text));
         self.output.extend_from_slice(text.as_bytes());
-        Err(Ended::Word)
+        Err(EndReason::Word)
     }
 }

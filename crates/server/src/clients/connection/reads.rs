@@ -8,11 +8,11 @@ use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ErrorCode, JuteReader, OpCode, Request, Zxid};
 use herdsman_tree::{Tree, read};
 
-use super::serve::{Door, header_of};
-use super::{Connection, Ended, OUTPUT_BYTES_MAX, Stage};
+use super::serve::{Route, header_of};
+use super::{Connection, EndReason, OUTPUT_BYTES_MAX, Stage};
 use crate::clients::intake::Intake;
 use crate::core::Core;
-use crate::operators::slow_requests::{self, Slow};
+use crate::operators::slow_requests::{self, SlowRequest};
 use crate::operators::stats::{LENGTH_BYTES, Series};
 use crate::start::settings;
 
@@ -22,7 +22,7 @@ const LARGE_REPLY_BYTES: u64 = 64 * 1024;
 const SHOWN_BYTES_MAX: usize = 1024;
 
 /// Reads that were answered under one guard.
-struct Run<'a> {
+struct ReadBatch<'a> {
     core: &'a Core,
     /// When the first of them came.
     arrived_us: u64,
@@ -68,7 +68,7 @@ struct SlowRead {
 
 impl Connection {
     /// The run of reads at the front of the intake.
-    pub(super) fn serve_reads(&mut self) -> Result<ControlFlow<()>, Ended> {
+    pub(super) fn serve_reads(&mut self) -> Result<ControlFlow<()>, EndReason> {
         let core = Arc::clone(&self.shared.core);
         let arrived_us = core.clock.monotonic_us();
         let tree = core.tree();
@@ -77,19 +77,19 @@ impl Connection {
         if self.stage != Stage::Serving {
             return Ok(ControlFlow::Break(()));
         }
-        let mut run = Run::begin(&core, arrived_us);
+        let mut batch = ReadBatch::begin(&core, arrived_us);
         let Connection { intake, output, written, session, client, ids, .. } = self;
         let reader = read::ReadCaller { session: *session, watcher: client.id.watcher(), ids };
-        run.note_if_waited(intake)?;
+        batch.note_if_waited(intake)?;
         let mut next = ControlFlow::Continue(());
         while next.is_continue() && output.len() - *written < OUTPUT_BYTES_MAX {
             let Some(payload) = intake.peek()? else { break };
-            let (header, door) = header_of(payload)?;
-            if door != Door::Read {
+            let (header, route) = header_of(payload)?;
+            if route != Route::Read {
                 break;
             }
-            if run.answer(reader, &tree, header, payload, output) == Effort::Large {
-                run.note_if_slow(header, payload);
+            if batch.answer(reader, &tree, header, payload, output) == Effort::Large {
+                batch.note_if_slow(header, payload);
                 // Writes, and the other connections of this thread, get their turn before the next one.
                 next = ControlFlow::Break(());
             }
@@ -98,15 +98,15 @@ impl Connection {
         }
         let zxid = tree.last_zxid();
         drop(tree);
-        core.stats.packets_received.add(run.reply_bytes.count);
-        self.client.stats.lock().received += run.reply_bytes.count;
-        self.note_run(&run, zxid);
-        self.note_too_large(&run.too_large);
-        self.note_refused(&run.watches)?;
+        core.stats.packets_received.add(batch.reply_bytes.count);
+        self.client.stats.lock().received += batch.reply_bytes.count;
+        self.note_batch(&batch, zxid);
+        self.note_too_large(&batch.too_large);
+        self.note_refused(&batch.watches)?;
         Ok(next)
     }
 
-    fn note_refused(&self, watches: &RefusedWatches) -> Result<(), Ended> {
+    fn note_refused(&self, watches: &RefusedWatches) -> Result<(), EndReason> {
         if watches.count == 0 {
             return Ok(());
         }
@@ -115,7 +115,7 @@ impl Connection {
         self.shared.limit_reports.watches.warn(format_args!(
             "watch refused to {peer}: session {session} has as many as herdsman.watchesPerSessionMax allows"
         ));
-        if watches.again { Err(Ended::TooManyWatches) } else { Ok(()) }
+        if watches.again { Err(EndReason::TooManyWatches) } else { Ok(()) }
     }
 
     fn note_too_large(&self, (count, first): &(u64, Option<LargeReply>)) {
@@ -129,22 +129,22 @@ impl Connection {
         ));
     }
 
-    fn note_run(&self, run: &Run<'_>, zxid: Zxid) {
-        let Some((last, last_bytes)) = run.last else { return };
+    fn note_batch(&self, batch: &ReadBatch<'_>, zxid: Zxid) {
+        let Some((last, last_bytes)) = batch.last else { return };
         let core = &self.shared.core;
         let now_us = core.clock.monotonic_us();
-        if let Some(SlowRead { op, body, bytes, took_us, stages }) = &run.slow {
+        if let Some(SlowRead { op, body, bytes, took_us, stages }) = &batch.slow {
             let (op, bytes, took_us) = (*op, *bytes, *took_us);
             let (session, peer) = (self.session, self.client.peer);
-            let slow = Slow { op, body, bytes, session, peer, took_us, stages };
-            core.slow_requests.tell(now_us, &slow);
+            let slow = SlowRequest { op, body, bytes, session, peer, took_us, stages };
+            core.slow_requests.log(now_us, &slow);
         }
-        let (received_ms, now_ms) = (run.arrived_us / 1000, now_us / 1000);
+        let (received_ms, now_ms) = (batch.arrived_us / 1000, now_us / 1000);
         let latency_ms = now_ms.saturating_sub(received_ms);
-        let count = run.reply_bytes.count;
-        core.stats.durations.read.add_us(now_us.saturating_sub(run.arrived_us), count);
+        let count = batch.reply_bytes.count;
+        core.stats.durations.read.add_us(now_us.saturating_sub(batch.arrived_us), count);
         core.stats.packets_sent.add(count);
-        core.stats.responded_many(&run.reply_bytes, last_bytes);
+        core.stats.responded_many(&batch.reply_bytes, last_bytes);
         core.stats.latency.add_many(latency_ms, count);
         core.stats.read_latency.add_many(latency_ms, count);
         let mut stats = self.client.stats.lock();
@@ -156,7 +156,7 @@ impl Connection {
     }
 }
 
-impl<'a> Run<'a> {
+impl<'a> ReadBatch<'a> {
     /// The tree can be read now.
     fn begin(core: &'a Core, arrived_us: u64) -> Self {
         let guarded_us = if core.slow_requests.is_on() {
@@ -165,7 +165,7 @@ impl<'a> Run<'a> {
             arrived_us
         };
         let (reply_bytes, watches) = (Series::default(), RefusedWatches::default());
-        Run {
+        ReadBatch {
             core,
             arrived_us,
             guarded_us,
@@ -186,7 +186,7 @@ impl<'a> Run<'a> {
         output: &mut Vec<u8>,
     ) -> Effort {
         let start = output.len();
-        let op = OpCode::from_code(header.op).expect("only known ops come to this door");
+        let op = OpCode::from_code(header.op).expect("only known ops come to this route");
         let answered = reads::answer(tree, reader, op, header.xid, &payload[8..], output);
         // No other limit refuses a read in this way.
         if answered == Err(ErrorCode::QuotaExceeded) {
@@ -210,9 +210,9 @@ impl RefusedWatches {
     }
 }
 
-impl Run<'_> {
+impl ReadBatch<'_> {
     /// The first read of a run knows how long the tree could not be read.
-    fn note_if_waited(&mut self, intake: &Intake) -> Result<(), Ended> {
+    fn note_if_waited(&mut self, intake: &Intake) -> Result<(), EndReason> {
         if self.core.slow_requests.is_slow(self.guarded_us - self.arrived_us)
             && let Some(payload) = intake.peek()?
         {
@@ -238,7 +238,7 @@ impl Run<'_> {
 
     #[cold]
     fn note_if_slow(&mut self, header: RequestHeader, payload: &[u8]) {
-        let Run { core, arrived_us, guarded_us, .. } = *self;
+        let ReadBatch { core, arrived_us, guarded_us, .. } = *self;
         let now_us = core.clock.monotonic_us();
         let took_us = now_us.saturating_sub(arrived_us);
         let Some(op) = OpCode::from_code(header.op) else { return };

@@ -10,7 +10,7 @@ use herdsman_sasl::{Accepted, ServerLogin, ServerStep};
 use herdsman_tree::auth::SASL;
 
 use super::credentials::shown;
-use super::{Connection, Ended};
+use super::{Connection, EndReason};
 
 /// How far the SASL login of a connection is. There is only one, as in Apache: a token that comes after its end is
 /// refused, whether it succeeded or failed.
@@ -22,7 +22,7 @@ pub(super) enum SaslLogin {
 }
 
 impl Connection {
-    pub(super) fn take_sasl_token(&mut self, xid: Xid, token: &[u8]) -> Result<(), Ended> {
+    pub(super) fn take_sasl_token(&mut self, xid: Xid, token: &[u8]) -> Result<(), EndReason> {
         let Some(desk) = &self.shared.logins.clients else {
             // Nobody can log in here: the exchange ends with an empty token, as in Apache.
             self.answer_sasl(xid, None);
@@ -66,7 +66,7 @@ impl Connection {
         reply::sasl(&mut self.output, xid, None, token);
     }
 
-    fn refuse_sasl(&mut self, xid: Xid, why: &str) -> Result<(), Ended> {
+    fn refuse_sasl(&mut self, xid: Xid, why: &str) -> Result<(), EndReason> {
         let (peer, session) = (self.client.peer, self.session);
         self.shared
             .failed_logins
@@ -83,6 +83,6 @@ impl Connection {
             false => ErrorCode::AuthFailed,
         };
         reply::sasl(&mut self.output, xid, Some(code), None);
-        Err(Ended::Refused("SASL login failed"))
+        Err(EndReason::Refused("SASL login failed"))
     }
 }

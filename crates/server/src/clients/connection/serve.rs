@@ -6,11 +6,11 @@ use herdsman_node::Input;
 use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ErrorCode, JuteReader, OpCode, Zxid, reply};
 
-use super::{Connection, Ended};
+use super::{Connection, EndReason};
 
 /// Where a request is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Door {
+pub(super) enum Route {
     /// Answered here, from the tree.
     Read,
     /// Takes its turn in the core.
@@ -21,28 +21,28 @@ pub(super) enum Door {
     Unknown,
 }
 
-fn door(op: Option<OpCode>) -> Door {
+fn route(op: Option<OpCode>) -> Route {
     match op {
-        Some(OpCode::Auth | OpCode::Sasl) => Door::Auth,
-        Some(op) if op.is_write() || op == OpCode::Sync => Door::Core,
+        Some(OpCode::Auth | OpCode::Sasl) => Route::Auth,
+        Some(op) if op.is_write() || op == OpCode::Sync => Route::Core,
         // Inside a multi only, or only between servers.
         None
         | Some(OpCode::Check | OpCode::Error | OpCode::CreateSession | OpCode::DeleteContainer) => {
-            Door::Unknown
+            Route::Unknown
         }
-        Some(_) => Door::Read,
+        Some(_) => Route::Read,
     }
 }
 
-pub(super) fn header_of(payload: &[u8]) -> Result<(RequestHeader, Door), Ended> {
+pub(super) fn header_of(payload: &[u8]) -> Result<(RequestHeader, Route), EndReason> {
     let header = RequestHeader::decode(&mut JuteReader::new(payload))
-        .map_err(|_| Ended::Undecodable("request header"))?;
-    Ok((header, door(OpCode::from_code(header.op))))
+        .map_err(|_| EndReason::Undecodable("request header"))?;
+    Ok((header, route(OpCode::from_code(header.op))))
 }
 
 impl Connection {
     /// Serves what has arrived, as far as order and limits allow.
-    pub(super) fn serve(&mut self) -> Result<(), Ended> {
+    pub(super) fn serve(&mut self) -> Result<(), EndReason> {
         self.held = false;
         // Its next signs of life wait for us. What brings us here is that it reads, or that it is answered.
         if self.is_output_full() || self.is_throttled() {
@@ -72,24 +72,24 @@ impl Connection {
 
     /// Serves the next frame of the intake, if its turn has come; a run of reads under one guard of the tree,
     /// a run of writes and of reads that follow them in one turn of the core.
-    fn serve_arrived(&mut self) -> Result<ControlFlow<()>, Ended> {
+    fn serve_arrived(&mut self) -> Result<ControlFlow<()>, EndReason> {
         let Some(payload) = self.intake.peek()? else { return Ok(ControlFlow::Break(())) };
         let bytes = payload.len();
-        let (header, door) = header_of(payload)?;
+        let (header, route) = header_of(payload)?;
         self.touch();
         if self.in_flight == 0 && self.has_waited_too_long(header) {
             self.refuse_throttled(header, bytes);
             return Ok(ControlFlow::Continue(()));
         }
-        if self.must_log_in && door != Door::Auth {
+        if self.must_log_in && route != Route::Auth {
             return Err(self.refuse_unauthenticated(header));
         }
-        match (door, self.in_flight) {
-            (Door::Read, 0) => self.serve_reads(),
-            (Door::Read | Door::Core, _) => self.submit_arrived(),
-            (Door::Unknown, 0) => self.refuse_unknown(header),
-            (Door::Unknown, _) => Ok(self.hold()),
-            (Door::Auth, _) => {
+        match (route, self.in_flight) {
+            (Route::Read, 0) => self.serve_reads(),
+            (Route::Read | Route::Core, _) => self.submit_arrived(),
+            (Route::Unknown, 0) => self.refuse_unknown(header),
+            (Route::Unknown, _) => Ok(self.hold()),
+            (Route::Auth, _) => {
                 self.note_received();
                 let payload = self.intake.take(bytes);
                 self.authenticate(header, &payload)?;
@@ -145,7 +145,7 @@ impl Connection {
         self.client.stats.lock().received += 1;
     }
 
-    fn refuse_unknown(&mut self, header: RequestHeader) -> Result<ControlFlow<()>, Ended> {
+    fn refuse_unknown(&mut self, header: RequestHeader) -> Result<ControlFlow<()>, EndReason> {
         self.note_received();
         let (peer, session, op) = (self.client.peer, self.session, header.op);
         self.shared.limit_reports.malformed.warn(format_args!(
@@ -153,6 +153,6 @@ impl Connection {
         ));
         reply::header_only(&mut self.output, header.xid, Zxid(-1), Some(ErrorCode::Unimplemented));
         self.shared.core.stats.packets_sent.add(1);
-        Err(Ended::Refused("request of unknown type"))
+        Err(EndReason::Refused("request of unknown type"))
     }
 }

@@ -9,19 +9,19 @@ use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{JuteReader, OpCode, ReadRequest, Request};
 use herdsman_tree::Tree;
 
-use super::serve::{Door, header_of};
-use super::{Connection, Ended};
+use super::serve::{Route, header_of};
+use super::{Connection, EndReason};
 use crate::clients::intake::Intake;
 
 /// Requests that one connection hands to the core at a time: others wait for it, too.
-const RUN_MAX: usize = 64;
+const BATCH_MAX: usize = 64;
 /// A read whose reply is longer does not go to the core: only here replies wait for a slow client. The writes before
 /// it may make the reply longer still; the core has a limit of its own (`Outputs::is_large`).
 const REPLY_BYTES_MAX: usize = 4096;
 
 /// Requests on their way to the core.
 #[derive(Default)]
-struct Run<'a> {
+struct SubmitBatch<'a> {
     inputs: Vec<Input<'a>>,
     /// What they take in the intake.
     bytes: usize,
@@ -29,68 +29,68 @@ struct Run<'a> {
 
 impl Connection {
     /// Hands the run of requests at the front of the intake to the core, which answers through the outbox.
-    pub(super) fn submit_arrived(&mut self) -> Result<ControlFlow<()>, Ended> {
+    pub(super) fn submit_arrived(&mut self) -> Result<ControlFlow<()>, EndReason> {
         let now_us = self.shared.core.clock.monotonic_us();
         // Requests borrow from the intake while everything else here changes.
         let mut intake = std::mem::replace(&mut self.intake, self.shared.settings.intake());
-        let mut run = Run::default();
-        let taken_in = self.take_in_run(&intake, now_us, &mut run);
-        let Run { inputs, bytes } = run;
+        let mut batch = SubmitBatch::default();
+        let collected = self.collect_batch(&intake, now_us, &mut batch);
+        let SubmitBatch { inputs, bytes } = batch;
         let is_empty = inputs.is_empty();
-        self.hand_on(now_us, inputs);
+        self.submit(now_us, inputs);
         intake.consume_bytes(bytes);
         self.intake = intake;
-        taken_in?;
+        collected?;
         Ok(if is_empty { self.hold() } else { ControlFlow::Continue(()) })
     }
 
     /// The front of the intake as inputs for the core. Nothing, if a read is first that has to be answered
     /// here and not before its turn.
-    fn take_in_run<'a>(
+    fn collect_batch<'a>(
         &mut self,
         intake: &'a Intake,
         now_us: u64,
-        run: &mut Run<'a>,
-    ) -> Result<(), Ended> {
+        batch: &mut SubmitBatch<'a>,
+    ) -> Result<(), EndReason> {
         let core = Arc::clone(&self.shared.core);
         let mut tree = None;
         for payload in intake.frames() {
             let payload = payload?;
-            let (header, door) = header_of(payload)?;
-            let is_full =
-                run.inputs.len() == RUN_MAX || (!run.inputs.is_empty() && self.is_throttled());
+            let (header, route) = header_of(payload)?;
+            let is_full = batch.inputs.len() == BATCH_MAX
+                || (!batch.inputs.is_empty() && self.is_throttled());
             if is_full {
                 break;
             }
-            match door {
-                Door::Core => self.check_large(payload.len())?,
-                Door::Read => {
+            match route {
+                Route::Core => self.check_large(payload.len())?,
+                Route::Read => {
                     let tree = tree.get_or_insert_with(|| core.tree());
-                    if !goes_along(tree, header.op, &payload[8..]) {
+                    if !may_follow_writes(tree, header.op, &payload[8..]) {
                         break;
                     }
                 }
-                Door::Auth | Door::Unknown => break,
+                Route::Auth | Route::Unknown => break,
             }
             self.note_received();
-            run.inputs.push(self.take_in(header, door, payload, now_us)?);
-            run.bytes += Intake::frame_bytes(payload);
+            batch.inputs.push(self.to_input(header, route, payload, now_us)?);
+            batch.bytes += Intake::frame_bytes(payload);
         }
         Ok(())
     }
 
     /// A request as the core takes it.
-    fn take_in<'a>(
+    fn to_input<'a>(
         &mut self,
         header: RequestHeader,
-        door: Door,
+        route: Route,
         payload: &'a [u8],
         now_us: u64,
-    ) -> Result<Input<'a>, Ended> {
-        let op = OpCode::from_code(header.op).ok_or(Ended::Undecodable("op"))?;
+    ) -> Result<Input<'a>, EndReason> {
+        let op = OpCode::from_code(header.op).ok_or(EndReason::Undecodable("op"))?;
         let (conn, xid, body) = (self.client.id, header.xid, &payload[8..]);
         let request =
-            if door == Door::Read { ClientRequest::Read(op) } else { self.decode(op, body) };
+            if route == Route::Read { ClientRequest::Read(op) } else { self.decode(op, body) };
         self.in_flight += 1;
         self.shared.core.stats.outstanding.fetch_add(1, Ordering::Relaxed);
         self.note_submitted(op, xid, payload, now_us);
@@ -114,7 +114,7 @@ impl Connection {
         }
     }
 
-    fn hand_on(&mut self, now_us: u64, inputs: Vec<Input<'_>>) {
+    fn submit(&mut self, now_us: u64, inputs: Vec<Input<'_>>) {
         if inputs.is_empty() {
             return;
         }
@@ -123,12 +123,12 @@ impl Connection {
         self.touched_ms = now_us / 1000;
         let core = &self.shared.core;
         core.step_all_in_turn(self.client.thread, inputs.into_iter());
-        self.submitted.handed_on(count, core.clock.monotonic_us());
+        self.submitted.note_prepared(count, core.clock.monotonic_us());
         self.take_outbox();
     }
 
     /// `largeRequestMaxBytes`: what does not fit costs the connection.
-    fn check_large(&mut self, bytes: usize) -> Result<(), Ended> {
+    fn check_large(&mut self, bytes: usize) -> Result<(), EndReason> {
         let settings = &self.shared.settings;
         let bytes = bytes as u64;
         if settings.large_request_bytes_min.is_none_or(|min| bytes < min) {
@@ -137,14 +137,14 @@ impl Connection {
         let before = self.shared.large_bytes.fetch_add(bytes, Ordering::Relaxed);
         self.large_bytes += bytes;
         if before + bytes > settings.large_requests_bytes_max {
-            return Err(Ended::TooManyLargeBytes);
+            return Err(EndReason::TooManyLargeBytes);
         }
         Ok(())
     }
 }
 
 /// Whether a read may follow writes of its session through the core.
-fn goes_along(tree: &Tree, op: i32, body: &[u8]) -> bool {
+fn may_follow_writes(tree: &Tree, op: i32, body: &[u8]) -> bool {
     match OpCode::from_code(op).map(|op| Request::decode(op, &mut JuteReader::new(body))) {
         // A watch that is refused is told of where reads are answered: see `reads`.
         Some(Ok(Request::Read(request))) if tree.limits_watches() && sets_watch(&request) => false,

@@ -20,9 +20,9 @@ use herdsman_proto::{Id, JuteReader, OpCode, Xid};
 use tokio::time::Instant;
 
 use super::{Connection, LINGER};
-use crate::clients::outbox::{Closing, Taken};
+use crate::clients::outbox::{CloseCause, TakenOutput};
 use crate::operators::audit::{self, Answer};
-use crate::operators::slow_requests::Slow;
+use crate::operators::slow_requests::SlowRequest;
 
 /// An empty queue keeps room for this many.
 const IDLE_MAX: usize = 64;
@@ -40,7 +40,7 @@ struct Submitted {
     /// What is kept of it until it is answered.
     held_bytes: u64,
     arrived_us: u64,
-    handed_on_us: u64,
+    prepared_us: u64,
     /// As it came, if there may be a line about it.
     kept: Option<Bytes>,
     /// Who asked, for the audit log.
@@ -74,15 +74,15 @@ impl SubmittedQueue {
     }
 
     /// The core has taken the last ones, and prepared them if it could.
-    pub(super) fn handed_on(&mut self, count: usize, now_us: u64) {
+    pub(super) fn note_prepared(&mut self, count: usize, now_us: u64) {
         for request in self.requests.iter_mut().rev().take(count) {
-            request.handed_on_us = now_us;
+            request.prepared_us = now_us;
         }
     }
 
     /// What was taken from the outbox is in the output.
-    pub(super) fn answers_taken(&mut self, taken: &Taken, frames: Range<usize>) {
-        let refused = taken.closing == Some(Closing::Core(CloseReason::SessionMoved));
+    pub(super) fn answers_taken(&mut self, taken: &TakenOutput, frames: Range<usize>) {
+        let refused = taken.closing == Some(CloseCause::Core(CloseReason::SessionMoved));
         if taken.answered > 0 || refused {
             self.taken.push(TakenAnswers { count: taken.answered, frames, refused });
         }
@@ -109,9 +109,9 @@ impl Connection {
         } else {
             (None, None)
         };
-        let (bytes, arrived_us, handed_on_us) = (payload.len(), now_us, now_us);
+        let (bytes, arrived_us, prepared_us) = (payload.len(), now_us, now_us);
         let held_bytes = (bytes + self.forwarded_ids_bytes()) as u64;
-        let request = Submitted { op, xid, bytes, held_bytes, arrived_us, handed_on_us, kept, ids };
+        let request = Submitted { op, xid, bytes, held_bytes, arrived_us, prepared_us, kept, ids };
         self.submitted.bytes += held_bytes;
         self.submitted.requests.push_back(request);
     }
@@ -161,21 +161,21 @@ impl Connection {
 
     fn tell_if_slow(&self, request: &Submitted, now_us: u64, last_stage: &'static str) {
         let core = &self.shared.core;
-        let Submitted { op, arrived_us, handed_on_us, .. } = *request;
+        let Submitted { op, arrived_us, prepared_us, .. } = *request;
         let took_us = now_us.saturating_sub(arrived_us);
         if !core.slow_requests.is_slow(took_us) {
             return;
         }
         core.stats.slow_requests.add(1);
         let stages = [
-            ("prepared", handed_on_us.saturating_sub(arrived_us)),
-            (last_stage, now_us.saturating_sub(handed_on_us)),
+            ("prepared", prepared_us.saturating_sub(arrived_us)),
+            (last_stage, now_us.saturating_sub(prepared_us)),
         ];
         let body = request.kept.as_deref().and_then(|payload| payload.get(8..));
         let (body, bytes) = (body.unwrap_or_default(), request.bytes);
         let (session, peer) = (self.session, self.client.peer);
         core.slow_requests
-            .tell(now_us, &Slow { op, body, bytes, session, peer, took_us, stages: &stages });
+            .log(now_us, &SlowRequest { op, body, bytes, session, peer, took_us, stages: &stages });
     }
 
     fn audit(&self, request: &Submitted, answer: &Answer<'_>) {
@@ -192,7 +192,11 @@ impl Connection {
             schemes: &settings.schemes,
         };
         let field_bytes_max = settings.sizes.record_bytes_max();
-        audit.answered(&client, &audit::Asked { op: request.op, payload, field_bytes_max }, answer);
+        audit.answered(
+            &client,
+            &audit::AuditedRequest { op: request.op, payload, field_bytes_max },
+            answer,
+        );
     }
 
     /// A client that has gone may have left changes behind, whose fate belongs in the audit log. They

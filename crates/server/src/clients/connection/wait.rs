@@ -12,12 +12,12 @@ use std::task::{Context, Poll};
 
 use tokio::sync::watch;
 
-use super::{Connection, Ended, Stage};
+use super::{Connection, EndReason, Stage};
 use crate::clients::wire::Wire;
 
 impl Connection {
     /// Waits until there is something to do. Bytes that the client sent meanwhile are in the intake.
-    pub(super) async fn wait(&mut self) -> Result<(), Ended> {
+    pub(super) async fn wait(&mut self) -> Result<(), EndReason> {
         if !self.may_read() {
             self.leave_queue_for_room();
         }
@@ -28,7 +28,7 @@ impl Connection {
         }
     }
 
-    fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+    fn poll_wait(&mut self, context: &mut Context<'_>) -> Poll<Result<(), EndReason>> {
         if self.may_read()
             && self.poll_room(context).is_ready()
             && let Poll::Ready(read) = self.poll_read(context)
@@ -38,7 +38,7 @@ impl Connection {
         if self.has_unsent()
             && let Poll::Ready(writable) = self.wire.poll_write_ready(context)
         {
-            return Poll::Ready(writable.map_err(Ended::from));
+            return Poll::Ready(writable.map_err(EndReason::from));
         }
         let outbox = &self.client.outbox;
         let told = match self.is_output_full() {
@@ -51,14 +51,14 @@ impl Connection {
         self.poll_deadline(context)
     }
 
-    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+    fn poll_read(&mut self, context: &mut Context<'_>) -> Poll<Result<(), EndReason>> {
         let room = self.intake.room();
         let read = self.wire.poll_read(context, room);
         if read.is_pending() {
             self.intake.rest();
         }
         Poll::Ready(match std::task::ready!(read) {
-            Ok(0) => Err(Ended::ByClient),
+            Ok(0) => Err(EndReason::ByClient),
             Ok(count) => {
                 self.shared.core.stats.bytes_received.add(count as u64);
                 self.waiting_since_us = None;
@@ -69,24 +69,24 @@ impl Connection {
         })
     }
 
-    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Ended>> {
+    fn poll_deadline(&mut self, context: &mut Context<'_>) -> Poll<Result<(), EndReason>> {
         let Some(deadline) = &mut self.deadline else { return Poll::Pending };
         deadline.as_mut().poll(context).map(|()| self.patience_ended())
     }
 
     /// Who has waited for a role for long enough hears from the core that there is none.
-    fn patience_ended(&mut self) -> Result<(), Ended> {
+    fn patience_ended(&mut self) -> Result<(), EndReason> {
         match self.stage {
             Stage::AwaitingRole => Ok(()),
-            _ => Err(self.ended.take().unwrap_or(Ended::Sessionless)),
+            _ => Err(self.ended.take().unwrap_or(EndReason::Sessionless)),
         }
     }
 
     /// Nothing is wanted from the client, and nothing waits for it; but that it has gone is noticed.
-    async fn wait_for_core(&mut self) -> Result<(), Ended> {
+    async fn wait_for_core(&mut self) -> Result<(), EndReason> {
         tokio::select! {
             biased;
-            gone = gone(&self.wire, self.stage) => Err(gone.err().map_or(Ended::ByClient, Ended::Io)),
+            gone = gone(&self.wire, self.stage) => Err(gone.err().map_or(EndReason::ByClient, EndReason::Io)),
             () = self.client.outbox.filled() => Ok(()),
             () = until_change(self.role_changes.as_mut()) => Ok(()),
             () = until(self.deadline.as_mut()) => self.patience_ended(),

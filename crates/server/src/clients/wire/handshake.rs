@@ -20,7 +20,7 @@ use herdsman_runtime::LimitedLog;
 
 /// What a client port speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Speaks {
+pub(crate) enum PortProtocol {
     Plain,
     Tls,
     /// What the client begins with.
@@ -28,7 +28,7 @@ pub(crate) enum Speaks {
 }
 
 /// The TLS of the client ports.
-pub(crate) struct TlsDoor {
+pub(crate) struct TlsAcceptor {
     pub context: Arc<TlsContext>,
     pub handshakes_max: usize,
     pub detection_timeout: Duration,
@@ -38,7 +38,7 @@ pub(crate) struct TlsDoor {
 
 /// Why there is no wire.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Failure {
+pub(crate) enum HandshakeError {
     #[error("{0} TLS handshakes are under way (netty.server.outstandingHandshake.limit)")]
     TooMany(usize),
     #[error("{0}")]
@@ -49,14 +49,14 @@ pub(crate) enum Failure {
     Io(#[from] io::Error),
 }
 
-impl TlsDoor {
+impl TlsAcceptor {
     pub fn new(
         context: Arc<TlsContext>,
         handshakes_max: usize,
         detection_timeout: Duration,
     ) -> Self {
         let (under_way, warnings) = (AtomicUsize::new(0), LimitedLog::default());
-        TlsDoor { context, handshakes_max, detection_timeout, under_way, warnings }
+        TlsAcceptor { context, handshakes_max, detection_timeout, under_way, warnings }
     }
 
     /// Handshakes that have begun and not ended.
@@ -68,21 +68,21 @@ impl TlsDoor {
     pub async fn open(
         &self,
         stream: TcpStream,
-        speaks: Speaks,
+        protocol: PortProtocol,
         client: &Client,
         timeout: Duration,
-    ) -> Result<Wire, Failure> {
+    ) -> Result<Wire, HandshakeError> {
         let opening = async {
-            if speaks == Speaks::Either && !self.begins_with_tls(&stream).await? {
+            if protocol == PortProtocol::Either && !self.begins_with_tls(&stream).await? {
                 return Ok(Wire::Plain(stream));
             }
-            self.shake_hands(stream, client).await
+            self.handshake(stream, client).await
         };
-        tokio::time::timeout(timeout, opening).await.unwrap_or(Err(Failure::Late))
+        tokio::time::timeout(timeout, opening).await.unwrap_or(Err(HandshakeError::Late))
     }
 
     /// One line about a connection that did not come to be; a flood of them does not fill the log.
-    pub fn complain(&self, client: &Client, failure: &Failure) {
+    pub fn log_failure(&self, client: &Client, failure: &HandshakeError) {
         self.warnings.warn(format_args!(
             "connection from {} refused on the TLS port: {failure}",
             client.peer
@@ -90,48 +90,48 @@ impl TlsDoor {
     }
 
     /// Looks at the first byte and leaves it there.
-    async fn begins_with_tls(&self, stream: &TcpStream) -> Result<bool, Failure> {
+    async fn begins_with_tls(&self, stream: &TcpStream) -> Result<bool, HandshakeError> {
         let mut first = [0; 1];
         let peeked = tokio::time::timeout(self.detection_timeout, stream.peek(&mut first)).await;
-        match peeked.map_err(|_| Failure::Late)?? {
+        match peeked.map_err(|_| HandshakeError::Late)?? {
             0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
             // No plain request begins with a byte that TLS may begin with.
             _ => Ok(looks_like_tls(&first) != Some(false)),
         }
     }
 
-    async fn shake_hands(&self, stream: TcpStream, client: &Client) -> Result<Wire, Failure> {
-        let _place = self.take_place()?;
+    async fn handshake(&self, stream: TcpStream, client: &Client) -> Result<Wire, HandshakeError> {
+        let _permit = self.acquire_permit()?;
         let config = self
             .context
             .server_config(&Peer::at(client.peer.ip()))
-            .map_err(|error| Failure::Handshake(error.to_string()))?;
-        let session =
-            ServerConnection::new(config).map_err(|error| Failure::Handshake(error.to_string()))?;
+            .map_err(|error| HandshakeError::Handshake(error.to_string()))?;
+        let session = ServerConnection::new(config)
+            .map_err(|error| HandshakeError::Handshake(error.to_string()))?;
         let mut wire = TlsWire::new(stream, Box::new(session));
         wire.handshake().await.map_err(|error| describe(&error))?;
         Ok(Wire::Tls(Box::new(wire)))
     }
 
-    fn take_place(&self) -> Result<Place<'_>, Failure> {
+    fn acquire_permit(&self) -> Result<HandshakePermit<'_>, HandshakeError> {
         let before = self.under_way.fetch_add(1, Ordering::Relaxed);
-        let place = Place(&self.under_way);
+        let permit = HandshakePermit(&self.under_way);
         if before >= self.handshakes_max {
-            return Err(Failure::TooMany(before));
+            return Err(HandshakeError::TooMany(before));
         }
-        Ok(place)
+        Ok(permit)
     }
 }
 
 /// What went wrong, in words for an operator.
-fn describe(error: &io::Error) -> Failure {
-    Failure::Handshake(herdsman_tls::describe_io_failure(error))
+fn describe(error: &io::Error) -> HandshakeError {
+    HandshakeError::Handshake(herdsman_tls::describe_io_failure(error))
 }
 
 /// A handshake under way, until dropped.
-struct Place<'a>(&'a AtomicUsize);
+struct HandshakePermit<'a>(&'a AtomicUsize);
 
-impl Drop for Place<'_> {
+impl Drop for HandshakePermit<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }

@@ -139,7 +139,7 @@ impl TlsWire {
     }
 
     /// Tells the other side that this is the end and no accident.
-    pub fn say_goodbye(&mut self) {
+    pub fn shut_down(&mut self) {
         self.session.send_close_notify();
         _ = self.flush();
     }

@@ -13,7 +13,7 @@ use herdsman_store::{Dirs, Disk, LogPosition, LogRange, PrecedingTxn, RangeError
 use herdsman_zab::{Input as PeerInput, LinkId};
 use tracing::warn;
 
-use super::HEARD_EVERY;
+use super::HEARTBEAT_EVERY;
 use crate::core::Core;
 use herdsman_quorum::{StreamSource, StreamStep};
 
@@ -25,15 +25,15 @@ const LOG_BYTES_PER_STEP: usize = 32 * 1024;
 const ZNODE_EXTRA_BYTES: u64 = 80;
 
 /// Notifies the core from time to time that a learner is still reading.
-struct Report {
+struct Heartbeat {
     core: Weak<Core>,
     link: LinkId,
     notified_at: Instant,
 }
 
-impl Report {
+impl Heartbeat {
     fn heard(&mut self, core: &Core) {
-        if self.notified_at.elapsed() >= HEARD_EVERY {
+        if self.notified_at.elapsed() >= HEARTBEAT_EVERY {
             self.notified_at = Instant::now();
             core.step(Input::Peer(PeerInput::Heard { link: self.link }));
         }
@@ -41,22 +41,22 @@ impl Report {
 }
 
 /// SNAP, and the tree behind it, a guard at a time.
-pub(super) struct TreeWalk {
-    report: Report,
+pub(super) struct TreeStream {
+    heartbeat: Heartbeat,
     zxid: Zxid,
     walk: Option<(u64, WireSnapshot)>,
 }
 
-impl TreeWalk {
+impl TreeStream {
     pub(super) fn new(core: Weak<Core>, link: LinkId, zxid: Zxid) -> Self {
-        let report = Report { core, link, notified_at: Instant::now() };
-        TreeWalk { report, zxid, walk: None }
+        let heartbeat = Heartbeat { core, link, notified_at: Instant::now() };
+        TreeStream { heartbeat, zxid, walk: None }
     }
 }
 
-impl StreamSource for TreeWalk {
+impl StreamSource for TreeStream {
     fn fill(&mut self, out: &mut Vec<u8>, _: &dyn Fn() -> bool) -> StreamStep {
-        let Some(core) = self.report.core.upgrade() else { return StreamStep::Broken };
+        let Some(core) = self.heartbeat.core.upgrade() else { return StreamStep::Broken };
         if self.walk.is_none() {
             QuorumPacket::Snap { zxid: self.zxid }.encode(out);
         }
@@ -72,11 +72,11 @@ impl StreamSource for TreeWalk {
         };
         if more {
             // More is asked for only when the socket has taken what came before.
-            self.report.heard(&core);
+            self.heartbeat.heard(&core);
             return StreamStep::More;
         }
         // Before anything else is sent: what follows the tree waits for this.
-        core.step(Input::Peer(PeerInput::SnapshotSent { link: self.report.link }));
+        core.step(Input::Peer(PeerInput::SnapshotSent { link: self.heartbeat.link }));
         StreamStep::Done
     }
 }
@@ -97,8 +97,8 @@ pub struct LogFiles {
 }
 
 /// A part of the log, each txn as PROPOSAL and COMMIT.
-pub(super) struct LogWalk {
-    report: Report,
+pub(super) struct LogStream {
+    heartbeat: Heartbeat,
     files: LogFiles,
     after: Zxid,
     to: Zxid,
@@ -109,7 +109,7 @@ pub(super) struct LogWalk {
     range: Option<LogRange>,
 }
 
-impl LogWalk {
+impl LogStream {
     pub(super) fn new(
         core: Weak<Core>,
         link: LinkId,
@@ -118,8 +118,8 @@ impl LogWalk {
         diff: Option<Zxid>,
         position: Option<LogPosition>,
     ) -> Self {
-        let report = Report { core, link, notified_at: Instant::now() };
-        LogWalk { report, files, after, to, diff, position, range: None }
+        let heartbeat = Heartbeat { core, link, notified_at: Instant::now() };
+        LogStream { heartbeat, files, after, to, diff, position, range: None }
     }
 
     /// Opens the log. `None`: the log cannot be used for this learner, and nothing has been sent.
@@ -153,13 +153,13 @@ impl LogWalk {
     fn end(&self, core: &Core) {
         let position = self.range.as_ref().and_then(LogRange::position);
         if let (Some(peers), Some(position)) = (core.peers(), position) {
-            peers.note_log_position(self.report.link, position);
+            peers.note_log_position(self.heartbeat.link, position);
         }
-        core.step(Input::Peer(PeerInput::LogSent { link: self.report.link, to: self.to }));
+        core.step(Input::Peer(PeerInput::LogSent { link: self.heartbeat.link, to: self.to }));
     }
 
     fn break_off(&self, error: &RangeError) -> StreamStep {
-        let link = self.report.link.0;
+        let link = self.heartbeat.link.0;
         warn!(
             "stopped sending log files to the learner on link {link}: {error}; it will reconnect and start over"
         );
@@ -167,20 +167,20 @@ impl LogWalk {
     }
 }
 
-impl StreamSource for LogWalk {
+impl StreamSource for LogStream {
     fn fill(&mut self, out: &mut Vec<u8>, is_wanted: &dyn Fn() -> bool) -> StreamStep {
-        let Some(core) = self.report.core.upgrade() else { return StreamStep::Broken };
+        let Some(core) = self.heartbeat.core.upgrade() else { return StreamStep::Broken };
         if self.range.is_none() {
             match self.open(&core, out, is_wanted) {
                 Ok(Some(range)) => self.range = Some(range),
                 Err(error) if self.diff.is_none() => return self.break_off(&error),
                 Ok(None) | Err(_) => {
-                    core.step(Input::Peer(PeerInput::LogMissed { link: self.report.link }));
+                    core.step(Input::Peer(PeerInput::LogMissed { link: self.heartbeat.link }));
                     return StreamStep::Done;
                 }
             }
         }
-        self.report.heard(&core);
+        self.heartbeat.heard(&core);
         let Some(range) = &mut self.range else { return StreamStep::Broken };
         let end = out.len() + LOG_BYTES_PER_STEP;
         while out.len() < end {

@@ -40,9 +40,9 @@ pub struct RoleChange {
 
 /// The last changes.
 #[derive(Debug, Default)]
-pub(super) struct History(VecDeque<RoleChange>);
+pub(super) struct RoleHistory(VecDeque<RoleChange>);
 
-impl History {
+impl RoleHistory {
     pub(super) fn add(&mut self, change: RoleChange) {
         if self.0.len() == CHANGES_MAX {
             self.0.pop_front();
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_oldest_changes_make_room() {
-        let mut history = History::default();
+        let mut history = RoleHistory::default();
         for at_ms in 0..CHANGES_MAX as i64 + 5 {
             let (role, epoch, leader, took_ms) = (NewRole::Looking, None, None, None);
             history.add(RoleChange { at_ms, role, epoch, leader, took_ms });

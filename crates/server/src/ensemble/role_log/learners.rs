@@ -20,7 +20,7 @@ const UNLISTED_KINDS_MAX: usize = 64;
 
 /// What a line about a learner is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum About {
+pub(super) enum LineKind {
     /// It has promised a later epoch.
     Newer,
     /// It has connected again.
@@ -39,12 +39,16 @@ pub(super) enum About {
     Lost,
 }
 
-impl About {
+impl LineKind {
     /// What goes on being wrong is told once a minute; a learner may come and go some times.
     fn lines_per_minute(self) -> u32 {
         match self {
-            About::Newer | About::Again | About::Already | About::Packet | About::Away => 1,
-            About::Tree | About::UpToDate | About::Lost => 10,
+            LineKind::Newer
+            | LineKind::Again
+            | LineKind::Already
+            | LineKind::Packet
+            | LineKind::Away => 1,
+            LineKind::Tree | LineKind::UpToDate | LineKind::Lost => 10,
         }
     }
 }
@@ -85,7 +89,7 @@ pub(super) struct Learners {
     /// Those that are listed.
     members: BTreeSet<ServerId>,
     /// What was told in the last minute.
-    told: BTreeMap<(ServerId, About), LineLimit>,
+    told: BTreeMap<(ServerId, LineKind), LineLimit>,
 }
 
 impl Learners {
@@ -137,9 +141,9 @@ impl Learners {
     }
 
     /// The line as it may be told: for the level `debug` if there were enough of its kind.
-    pub fn limited(&mut self, now_ms: u64, server: ServerId, about: About, line: Line) -> Line {
+    pub fn limited(&mut self, now_ms: u64, server: ServerId, kind: LineKind, line: Line) -> Line {
         let Line { level, mut text } = line;
-        let level = match self.admit(Duration::from_millis(now_ms), (server, about)) {
+        let level = match self.admit(Duration::from_millis(now_ms), (server, kind)) {
             None => Level::DEBUG,
             Some(left_out) => {
                 if left_out > 0 {
@@ -151,7 +155,7 @@ impl Learners {
         Line::new(level, text)
     }
 
-    fn admit(&mut self, now: Duration, kind: (ServerId, About)) -> Option<u64> {
+    fn admit(&mut self, now: Duration, kind: (ServerId, LineKind)) -> Option<u64> {
         if let Some(lines) = self.told.get_mut(&kind) {
             return lines.admit(now);
         }
@@ -233,7 +237,7 @@ impl Learners {
             learner.server
         );
         let (server, line) = (learner.server, Line::new(Level::INFO, text));
-        Some(self.limited(now_ms, server, About::Tree, line))
+        Some(self.limited(now_ms, server, LineKind::Tree, line))
     }
 
     fn up_to_date(&mut self, now_ms: u64, link: LinkId) -> Option<Line> {
@@ -261,7 +265,7 @@ impl Learners {
         let (server, took) = (learner.server, duration(now_ms.saturating_sub(learner.since_ms)));
         let text = format!("server {server} {follows}, {took} after it came: {how}");
         let line = Line::new(Level::INFO, text);
-        Some(self.limited(now_ms, server, About::UpToDate, line))
+        Some(self.limited(now_ms, server, LineKind::UpToDate, line))
     }
 
     /// A link was closed from here.
@@ -305,12 +309,12 @@ impl Learners {
             },
             _ => format!("sending server {server} away: {why}"),
         };
-        let about = match reason {
-            CloseReason::Replaced => About::Again,
-            CloseReason::AlreadyConnected => About::Already,
-            CloseReason::UnexpectedPacket => About::Packet,
-            _ => About::Away,
+        let kind = match reason {
+            CloseReason::Replaced => LineKind::Again,
+            CloseReason::AlreadyConnected => LineKind::Already,
+            CloseReason::UnexpectedPacket => LineKind::Packet,
+            _ => LineKind::Away,
         };
-        Some(self.limited(now_ms, server, about, Line::new(Level::WARN, text)))
+        Some(self.limited(now_ms, server, kind, Line::new(Level::WARN, text)))
     }
 }

@@ -10,7 +10,7 @@ use tracing::Level;
 
 use super::history::{NewRole, RoleChange};
 use super::wording::{self, duration, reason_in_words};
-use super::{RoleLog, View};
+use super::{RoleLog, ZabView};
 use crate::operators::stats::EnsembleStats;
 use herdsman_runtime::LineLimit;
 
@@ -59,7 +59,7 @@ impl RoleLog {
         now_ms: u64,
         leader: ServerId,
         port: LearnerPort,
-        view: &View,
+        view: &ZabView,
         stats: &EnsembleStats,
     ) {
         let took_ms = now_ms.saturating_sub(self.search_ms);
@@ -85,9 +85,9 @@ impl RoleLog {
     }
 
     /// Keeps a change of the role, before anything else makes of it what it will.
-    pub(super) fn remember(&mut self, now: Now, standing: RoleStatus, view: &View) {
+    pub(super) fn remember(&mut self, now: Now, status: RoleStatus, view: &ZabView) {
         let had_role = matches!(self.role, Role::Leading { .. } | Role::Learning { .. });
-        let (role, leader) = match standing {
+        let (role, leader) = match status {
             RoleStatus::Looking if had_role => (NewRole::Looking, None),
             // An attempt has failed: nothing has changed.
             RoleStatus::Looking => return,
@@ -95,7 +95,7 @@ impl RoleLog {
             RoleStatus::Following { leader, .. } => (NewRole::Following, Some(leader)),
             RoleStatus::Observing { leader, .. } => (NewRole::Observing, Some(leader)),
         };
-        let epoch = match standing {
+        let epoch = match status {
             RoleStatus::Looking => None,
             RoleStatus::Leading { epoch } => Some(epoch),
             RoleStatus::Following { .. } | RoleStatus::Observing { .. } => Some(view.epoch),
@@ -105,14 +105,14 @@ impl RoleLog {
         self.history.add(RoleChange { at_ms: now.wall_ms, role, epoch, leader, took_ms });
     }
 
-    pub(super) fn standing_changed(
+    pub(super) fn role_changed(
         &mut self,
         now_ms: u64,
-        standing: RoleStatus,
-        view: &View,
+        status: RoleStatus,
+        view: &ZabView,
         stats: &EnsembleStats,
     ) {
-        match standing {
+        match status {
             RoleStatus::Looking => return self.fell(now_ms, view, stats),
             RoleStatus::Leading { epoch } => {
                 stats.reset_proposal_sizes();
@@ -128,7 +128,7 @@ impl RoleLog {
             }
         }
         self.failures = Failures::default();
-        self.pace.clear();
+        self.commit_latencies.clear();
     }
 
     /// A learner is up to date.
@@ -137,7 +137,7 @@ impl RoleLog {
         now_ms: u64,
         leader: ServerId,
         kind: LearnerKind,
-        view: &View,
+        view: &ZabView,
         stats: &EnsembleStats,
     ) {
         let sync_time = match kind {
@@ -170,13 +170,13 @@ impl RoleLog {
     }
 
     /// A role has ended, or never began.
-    fn fell(&mut self, now_ms: u64, view: &View, stats: &EnsembleStats) {
-        let fall = view.fall.unwrap_or(StepDownReason::LeaderLost);
+    fn fell(&mut self, now_ms: u64, view: &ZabView, stats: &EnsembleStats) {
+        let fall = view.step_down_reason.unwrap_or(StepDownReason::LeaderLost);
         let role = std::mem::replace(&mut self.role, Role::Looking);
         stats.searches.add(1);
         self.search_ms = now_ms;
         self.unavailable_ms.get_or_insert(now_ms);
-        self.pace.clear();
+        self.commit_latencies.clear();
         let why = reason_in_words(fall);
         let then = match fall {
             StepDownReason::StorageLost => "it takes no part until that changes",
@@ -261,7 +261,7 @@ fn participle(kind: LearnerKind) -> &'static str {
 
 /// The promise may be one to a leader that failed: then the leader soon begins a later epoch. If it goes on, both
 /// sides cannot be right, and only a person can know which one is.
-fn newer_than_leader(leader: ServerId, epoch: u32, view: &View) -> String {
+fn newer_than_leader(leader: ServerId, epoch: u32, view: &ZabView) -> String {
     let (promised, last) = (view.promised, view.last);
     format!(
         "cannot join server {leader}, which leads epoch {epoch}: this server has already promised \

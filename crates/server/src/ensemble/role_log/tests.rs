@@ -9,25 +9,25 @@ use herdsman_zab::{LinkId, RoleStatus, TreeAfterCut};
 use super::*;
 
 /// A server and what was told about it.
-struct Told {
+struct Fixture {
     log: RoleLog,
     stats: EnsembleStats,
-    view: View,
+    view: ZabView,
     now_ms: u64,
 }
 
-impl Told {
+impl Fixture {
     fn new() -> Self {
-        let view = View {
+        let view = ZabView {
             state: ServerState::Looking,
             epoch: 0,
             promised: 0,
             last: Zxid::ZERO,
             committed: Zxid::ZERO,
-            fall: None,
+            step_down_reason: None,
         };
         let log = RoleLog::new(ServerId(1), 0);
-        Told { log, stats: EnsembleStats::default(), view, now_ms: 0 }
+        Fixture { log, stats: EnsembleStats::default(), view, now_ms: 0 }
     }
 
     fn now(&self) -> Now {
@@ -48,7 +48,7 @@ impl Told {
     }
 
     fn fall(&mut self, fall: StepDownReason) -> Vec<String> {
-        self.view.fall = Some(fall);
+        self.view.step_down_reason = Some(fall);
         self.view.state = ServerState::Looking;
         self.note(&[Output::RoleChanged(RoleStatus::Looking)])
     }
@@ -93,45 +93,45 @@ fn proposal(zxid: i64) -> QuorumPacket {
 
 #[test]
 fn the_first_line_says_who_is_who() {
-    let mut told = Told::new();
+    let mut fixture = Fixture::new();
     let text = "server.1=a:1:2:participant\nserver.2=b:1:2:participant\nserver.3=c:1:2:observer";
     let membership = Membership::parse_text(text).expect("it is right");
-    told.log.begin(&membership, &told.view, &told.stats);
-    told.check(
+    fixture.log.begin(&membership, &fixture.view, &fixture.stats);
+    fixture.check(
         &[],
         &["INFO this is server 1 of an ensemble with servers 1 and 2 and server 3 without a vote; \
            its last txn is 0x0, its epoch 0; looking for a leader"],
     );
-    assert_eq!(told.stats.searches.get(), 1);
+    assert_eq!(fixture.stats.searches.get(), 1);
 }
 
 #[test]
 fn a_follower_tells_how_it_caught_up_and_why_it_left() {
-    let mut told = Told::new();
-    told.now_ms = 12;
-    told.view.state = ServerState::Following;
-    told.check(
+    let mut fixture = Fixture::new();
+    fixture.now_ms = 12;
+    fixture.view.state = ServerState::Following;
+    fixture.check(
         &[connect(3)],
         &["INFO server 3 is the elected leader, found in 12 ms: joining it to follow"],
     );
-    told.now_ms = 20;
+    fixture.now_ms = 20;
     let promise = QuorumPacket::AckEpoch { last_zxid: Zxid::ZERO, current_epoch: Some(0) };
-    told.check(&[send(7, promise), append(0x1_0000_0001), append(0x1_0000_0002)], &[]);
-    told.now_ms = 31;
-    (told.view.epoch, told.view.last) = (2, Zxid(0x1_0000_0002));
+    fixture.check(&[send(7, promise), append(0x1_0000_0001), append(0x1_0000_0002)], &[]);
+    fixture.now_ms = 31;
+    (fixture.view.epoch, fixture.view.last) = (2, Zxid(0x1_0000_0002));
     let following = RoleStatus::Following { link: LinkId(7), leader: ServerId(3) };
-    told.check(
+    fixture.check(
         &[Output::RoleChanged(following)],
         &["INFO following server 3 in epoch 2; took 2 txns, up to 0x100000002 (DIFF); ready 31 ms \
            after the search began"],
     );
-    let stats = &told.stats;
+    let stats = &fixture.stats;
     let times = [&stats.election, &stats.follower_sync, &stats.unavailable].map(|s| s.get().sum);
     assert_eq!((times, stats.leader_unavailable.get().count), ([12, 11, 31], 0));
-    told.now_ms += 60_000;
+    fixture.now_ms += 60_000;
     let expected = "WARN no longer following server 3, after 1 min 0 s: there is no connection to \
                     it; looking for a leader";
-    assert_eq!(told.fall(StepDownReason::LeaderLost), [expected]);
+    assert_eq!(fixture.fall(StepDownReason::LeaderLost), [expected]);
 }
 
 #[test]
@@ -150,25 +150,25 @@ fn cuts_and_whole_trees_are_named() {
             "cut its log after 0x8 and took no txns, up to 0xa (TRUNC)",
         ),
     ] {
-        let mut told = Told::new();
-        told.view.state = ServerState::Observing;
-        told.view.last = Zxid(10);
-        let lines = told.note(&[vec![connect(2)], how, vec![joined.clone()]].concat());
+        let mut fixture = Fixture::new();
+        fixture.view.state = ServerState::Observing;
+        fixture.view.last = Zxid(10);
+        let lines = fixture.note(&[vec![connect(2)], how, vec![joined.clone()]].concat());
         assert!(lines[1].contains(expected), "{lines:?}");
         assert!(lines[1].contains("observing server 2"), "{lines:?}");
-        assert_eq!(told.stats.election.get().count, 0, "observers do not elect");
+        assert_eq!(fixture.stats.election.get().count, 0, "observers do not elect");
     }
 }
 
 #[test]
 fn the_same_failure_is_told_once_a_minute() {
-    let mut told = Told::new();
+    let mut fixture = Fixture::new();
     let mut told_lines = Vec::new();
     for _ in 0..100 {
-        told.now_ms += 1000;
-        told.view.state = ServerState::Following;
-        told_lines.extend(told.note(&[connect(3)]));
-        told_lines.extend(told.fall(StepDownReason::LeaderSilent));
+        fixture.now_ms += 1000;
+        fixture.view.state = ServerState::Following;
+        told_lines.extend(fixture.note(&[connect(3)]));
+        told_lines.extend(fixture.fall(StepDownReason::LeaderSilent));
     }
     told_lines.retain(|line| !line.starts_with("DEBUG"));
     let failed = "WARN could not join server 3: nothing came from it for too long";
@@ -178,16 +178,16 @@ fn the_same_failure_is_told_once_a_minute() {
         format!("{failed} (and 59 more times before); looking for a leader again"),
     ];
     assert_eq!(told_lines, expected);
-    assert_eq!(told.stats.searches.get(), 100);
+    assert_eq!(fixture.stats.searches.get(), 100);
 }
 
 #[test]
 fn a_server_with_newer_data_is_told_what_to_do() {
-    let mut told = Told::new();
-    (told.view.state, told.view.promised) = (ServerState::Following, 5);
-    told.note(&[connect(2)]);
-    told.hear(1, QuorumPacket::LeaderInfo { epoch: 1, protocol_version: 0x10000 });
-    let lines = told.fall(StepDownReason::LeaderRefused);
+    let mut fixture = Fixture::new();
+    (fixture.view.state, fixture.view.promised) = (ServerState::Following, 5);
+    fixture.note(&[connect(2)]);
+    fixture.hear(1, QuorumPacket::LeaderInfo { epoch: 1, protocol_version: 0x10000 });
+    let lines = fixture.fall(StepDownReason::LeaderRefused);
     for piece in ["leads epoch 1", "promised epoch 5", "move its version-2 directories away"] {
         assert!(lines[0].contains(piece), "{lines:?}");
     }
@@ -196,14 +196,14 @@ fn a_server_with_newer_data_is_told_what_to_do() {
 /// It used to be told that the leader did not keep to the protocol, and nothing else.
 #[test]
 fn a_leader_that_lacks_what_is_agreed_on_is_told_once_a_minute() {
-    let mut told = Told::new();
+    let mut fixture = Fixture::new();
     let mut lines = Vec::new();
     for end in 0..100 {
-        told.now_ms += 1000;
-        told.view.state = ServerState::Following;
-        lines.extend(told.note(&[connect(3)]));
+        fixture.now_ms += 1000;
+        fixture.view.state = ServerState::Following;
+        lines.extend(fixture.note(&[connect(3)]));
         lines.extend(
-            told.fall(StepDownReason::LeaderBehind { end: Zxid(end), committed: Zxid(500) }),
+            fixture.fall(StepDownReason::LeaderBehind { end: Zxid(end), committed: Zxid(500) }),
         );
     }
     lines.retain(|line| line.starts_with("WARN"));
@@ -216,13 +216,13 @@ fn a_leader_that_lacks_what_is_agreed_on_is_told_once_a_minute() {
 
 #[test]
 fn its_leader_warns_of_it_once_a_minute() {
-    let mut told = Told::new();
-    told.lead(1);
+    let mut fixture = Fixture::new();
+    fixture.lead(1);
     for _ in 0..100 {
-        told.now_ms += 1000;
-        told.introduce(4, 3, 5);
+        fixture.now_ms += 1000;
+        fixture.introduce(4, 3, 5);
     }
-    let mut lines = told.note(&[]);
+    let mut lines = fixture.note(&[]);
     lines.retain(|line| !line.starts_with("DEBUG"));
     assert_eq!(lines.len(), 2, "{lines:?}");
     assert!(
@@ -234,16 +234,16 @@ fn its_leader_warns_of_it_once_a_minute() {
 #[test]
 fn learners_that_come_and_go_do_not_fill_the_log() {
     for servers in [1, 1000] {
-        let mut told = Told::new();
-        told.lead(1);
+        let mut fixture = Fixture::new();
+        fixture.lead(1);
         let mut lines = Vec::new();
         for i in 0..1000 {
-            told.now_ms += 10;
-            told.introduce(i, (2 + i % servers).cast_signed(), 0);
+            fixture.now_ms += 10;
+            fixture.introduce(i, (2 + i % servers).cast_signed(), 0);
             let link = LinkId(i);
             let snap = Output::SendSnapshot { link, zxid: Zxid(2) };
             let close = Output::Close { link, reason: CloseReason::Replaced };
-            lines.extend(told.note(&[snap, send(i, QuorumPacket::UpToDate), close]));
+            lines.extend(fixture.note(&[snap, send(i, QuorumPacket::UpToDate), close]));
         }
         lines.retain(|line| !line.starts_with("DEBUG"));
         assert!((12..=64).contains(&lines.len()), "{lines:?}");
@@ -253,38 +253,38 @@ fn learners_that_come_and_go_do_not_fill_the_log() {
 /// However many numbers somebody invents.
 #[test]
 fn servers_that_are_not_listed_hide_no_line_about_a_member() {
-    let mut told = Told::new();
+    let mut fixture = Fixture::new();
     let text = "server.1=a:1:2\nserver.2=b:1:2\nserver.3=c:1:2";
     let membership = Membership::parse_text(text).expect("it is right");
-    told.log.begin(&membership, &told.view, &told.stats);
-    told.lead(1);
+    fixture.log.begin(&membership, &fixture.view, &fixture.stats);
+    fixture.lead(1);
     for i in 0..100 {
-        told.introduce(i, 100 + i.cast_signed(), 0);
-        told.note(&[Output::Close { link: LinkId(i), reason: CloseReason::Replaced }]);
+        fixture.introduce(i, 100 + i.cast_signed(), 0);
+        fixture.note(&[Output::Close { link: LinkId(i), reason: CloseReason::Replaced }]);
     }
-    told.introduce(200, 3, 0);
+    fixture.introduce(200, 3, 0);
     let close = Output::Close { link: LinkId(200), reason: CloseReason::TimedOut };
-    let lines = told.note(&[close]);
+    let lines = fixture.note(&[close]);
     assert!(lines[0].starts_with("WARN sending server 3 away"), "{lines:?}");
 }
 
 #[test]
 fn a_leader_tells_how_its_learners_caught_up() {
-    let mut told = Told::new();
-    told.view.state = ServerState::Leading;
-    told.now_ms = 40;
-    told.check(&[], &["INFO elected in 40 ms: waiting for a quorum of followers"]);
-    told.introduce(1, 2, 0);
-    told.introduce(2, 3, 0);
+    let mut fixture = Fixture::new();
+    fixture.view.state = ServerState::Leading;
+    fixture.now_ms = 40;
+    fixture.check(&[], &["INFO elected in 40 ms: waiting for a quorum of followers"]);
+    fixture.introduce(1, 2, 0);
+    fixture.introduce(2, 3, 0);
     let diff = send(1, QuorumPacket::Diff { zxid: Zxid(2) });
     let snap = Output::SendSnapshot { link: LinkId(2), zxid: Zxid(2) };
-    told.check(
+    fixture.check(
         &[diff, send(1, proposal(1)), send(1, proposal(2)), snap],
         &["INFO sending the whole tree to server 3: the log after 0x0 is incomplete, or too long (snapshotSizeFactor)"],
     );
-    told.now_ms = 50;
+    fixture.now_ms = 50;
     let leading = Output::RoleChanged(RoleStatus::Leading { epoch: 1 });
-    told.check(
+    fixture.check(
         &[leading, send(1, QuorumPacket::UpToDate), send(2, QuorumPacket::UpToDate)],
         &[
             "INFO leading epoch 1; ready 50 ms after the search began",
@@ -292,73 +292,73 @@ fn a_leader_tells_how_its_learners_caught_up() {
             "INFO server 3 follows, 10 ms after it came: it got the whole tree at 0x2 and no txns (SNAP)",
         ],
     );
-    let stats = &told.stats;
+    let stats = &fixture.stats;
     assert_eq!((stats.diffs.get(), stats.snapshots.get()), (1, 1));
-    assert_eq!((stats.leader_unavailable.get().sum, told.log.learners()), (50, 2));
-    assert_eq!(told.log.leading_since_ms(), Some(50));
+    assert_eq!((stats.leader_unavailable.get().sum, fixture.log.learners()), (50, 2));
+    assert_eq!(fixture.log.leading_since_ms(), Some(50));
 }
 
 #[test]
 fn a_leader_that_loses_a_voter_says_how_many_more_may_go() {
-    let mut told = Told::new();
+    let mut fixture = Fixture::new();
     let line = |id| format!("server.{id}=a:1:2:participant\n");
     let text: String = (1..=5).map(line).chain(["server.6=a:1:2:observer".to_owned()]).collect();
     let membership = Membership::parse_text(&text).expect("it is right");
-    told.log.begin(&membership, &told.view, &told.stats);
-    told.lead(1);
+    fixture.log.begin(&membership, &fixture.view, &fixture.stats);
+    fixture.lead(1);
     for server in 2..=5 {
-        told.introduce(server, server as i64, 0);
+        fixture.introduce(server, server as i64, 0);
         let diff = QuorumPacket::Diff { zxid: Zxid(0) };
-        told.note(&[send(server, diff), send(server, QuorumPacket::UpToDate)]);
+        fixture.note(&[send(server, diff), send(server, QuorumPacket::UpToDate)]);
     }
     // One that was never up to date is not missed.
-    told.introduce(7, 5, 0);
-    told.log.hear(0, &Input::LinkLost { link: LinkId(7) });
-    told.log.hear(0, &Input::LinkLost { link: LinkId(5) });
-    told.check(
+    fixture.introduce(7, 5, 0);
+    fixture.log.hear(0, &Input::LinkLost { link: LinkId(7) });
+    fixture.log.hear(0, &Input::LinkLost { link: LinkId(5) });
+    fixture.check(
         &[],
         &["WARN server 5 no longer follows: 4 of 5 voters are left; 1 more may be lost"],
     );
     let silent = Output::Close { link: LinkId(4), reason: CloseReason::TimedOut };
-    told.check(
+    fixture.check(
         &[silent],
         &[
             "WARN sending server 4 away: nothing was heard of it for too long, or it did not catch up in time",
             "WARN server 4 no longer follows: 3 of 5 voters are left; if one more is lost, writes stop",
         ],
     );
-    told.fall(StepDownReason::NoQuorum);
-    told.log.hear(0, &Input::LinkLost { link: LinkId(3) });
-    told.check(&[], &[]);
+    fixture.fall(StepDownReason::NoQuorum);
+    fixture.log.hear(0, &Input::LinkLost { link: LinkId(3) });
+    fixture.check(&[], &[]);
 }
 
 #[test]
 fn txns_are_counted_from_proposal_to_commit() {
-    let mut told = Told::new();
-    told.lead(1);
-    told.now_ms = 10;
-    told.check(&[append(0x1_0000_0001), append(0x1_0000_0002)], &[]);
-    told.now_ms = 13;
-    told.view.committed = Zxid(0x1_0000_0001);
-    told.check(&[], &[]);
-    let stats = &told.stats;
+    let mut fixture = Fixture::new();
+    fixture.lead(1);
+    fixture.now_ms = 10;
+    fixture.check(&[append(0x1_0000_0001), append(0x1_0000_0002)], &[]);
+    fixture.now_ms = 13;
+    fixture.view.committed = Zxid(0x1_0000_0001);
+    fixture.check(&[], &[]);
+    let stats = &fixture.stats;
     assert_eq!((stats.proposals.get(), stats.commits.get()), (2, 1));
     assert_eq!((stats.quorum_ack.get().sum, stats.proposal_sizes()), (3, [36; 3]));
-    told.fall(StepDownReason::NotSupported);
-    told.view.committed = Zxid(0x1_0000_0002);
-    told.lead(2);
-    assert_eq!((told.stats.commits.get(), told.stats.deserted.get()), (1, 1));
-    assert_eq!(told.stats.proposal_sizes(), [-1; 3], "counted since it leads");
+    fixture.fall(StepDownReason::NotSupported);
+    fixture.view.committed = Zxid(0x1_0000_0002);
+    fixture.lead(2);
+    assert_eq!((fixture.stats.commits.get(), fixture.stats.deserted.get()), (1, 1));
+    assert_eq!(fixture.stats.proposal_sizes(), [-1; 3], "counted since it leads");
 }
 
 #[test]
 fn numbers_used_twice_are_named() {
-    let mut told = Told::new();
-    told.lead(1);
-    told.introduce(1, 2, 0);
-    told.introduce(2, 1, 0);
+    let mut fixture = Fixture::new();
+    fixture.lead(1);
+    fixture.introduce(1, 2, 0);
+    fixture.introduce(2, 1, 0);
     let close = |link, reason| Output::Close { link: LinkId(link), reason };
-    let lines = told.note(&[
+    let lines = fixture.note(&[
         close(1, CloseReason::Replaced),
         close(2, CloseReason::UnexpectedPacket),
         close(3, CloseReason::NotLeading),
@@ -366,24 +366,24 @@ fn numbers_used_twice_are_named() {
     assert!(lines[0].contains("two servers have the number 2 in their files myid"), "{lines:?}");
     assert!(lines[1].contains("another process says that it is server 1"), "{lines:?}");
     assert!(lines[2].starts_with("DEBUG"), "{lines:?}");
-    assert_eq!(told.log.learners(), 0);
+    assert_eq!(fixture.log.learners(), 0);
 }
 
 #[test]
 fn changes_of_the_role_are_remembered_and_failed_attempts_are_not() {
-    let mut told = Told::new();
-    told.now_ms = 5;
-    told.fall(StepDownReason::LeaderLost);
-    told.now_ms = 31;
-    told.lead(2);
-    told.now_ms = 90;
-    told.fall(StepDownReason::NotSupported);
-    told.now_ms = 100;
-    told.fall(StepDownReason::LeaderLost);
-    told.view.state = ServerState::Following;
-    told.now_ms = 140;
-    told.view.epoch = 3;
-    told.note(&[Output::RoleChanged(RoleStatus::Following {
+    let mut fixture = Fixture::new();
+    fixture.now_ms = 5;
+    fixture.fall(StepDownReason::LeaderLost);
+    fixture.now_ms = 31;
+    fixture.lead(2);
+    fixture.now_ms = 90;
+    fixture.fall(StepDownReason::NotSupported);
+    fixture.now_ms = 100;
+    fixture.fall(StepDownReason::LeaderLost);
+    fixture.view.state = ServerState::Following;
+    fixture.now_ms = 140;
+    fixture.view.epoch = 3;
+    fixture.note(&[Output::RoleChanged(RoleStatus::Following {
         link: LinkId(1),
         leader: ServerId(3),
     })]);
@@ -396,5 +396,5 @@ fn changes_of_the_role_are_remembered_and_failed_attempts_are_not() {
         change(NewRole::Looking, None, None, None),
         change(NewRole::Following, Some(3), Some(3), Some(50)),
     ];
-    assert_eq!(told.log.history(), expected);
+    assert_eq!(fixture.log.history(), expected);
 }

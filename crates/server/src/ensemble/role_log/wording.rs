@@ -7,8 +7,8 @@ use herdsman_zab::StepDownReason;
 use herdsman_zab::io::CloseReason;
 
 /// Why a role is given up.
-pub(super) fn reason_in_words(fall: StepDownReason) -> Cow<'static, str> {
-    Cow::Borrowed(match fall {
+pub(super) fn reason_in_words(reason: StepDownReason) -> Cow<'static, str> {
+    Cow::Borrowed(match reason {
         StepDownReason::NoQuorum => "too few voters answer",
         StepDownReason::NotSupported => "most voters support another server",
         StepDownReason::LeaderLost => "there is no connection to it",

@@ -28,7 +28,7 @@ use herdsman_store::{
 use herdsman_tree::{Dump, LoadError, SnapshotTables, SnapshotZnode, TooManyChanges, Tree};
 use parking_lot::RwLockReadGuard;
 
-use super::desk::{SnapshotDesk, Turn};
+use super::service::{CopyPermit, SnapshotService};
 use super::{NODES_PER_GUARD, SPILL_BYTES};
 use crate::core::Core;
 use crate::handle::ServerHandle;
@@ -75,7 +75,7 @@ pub struct TreeCopy {
     pub zxid: Zxid,
     /// Its length.
     pub bytes: u64,
-    _turn: Turn,
+    _permit: CopyPermit,
 }
 
 impl TreeCopy {
@@ -102,17 +102,17 @@ impl ServerHandle {
     /// # Errors
     /// Another copy is being made, too much changes meanwhile, or the disk fails.
     pub fn copy_tree(&self) -> Result<TreeCopy, CopyError> {
-        let desk = &self.shared.snapshots;
-        let turn = Turn::take(&desk.outgoing).ok_or(CopyError::Busy)?;
-        let listening = Listening::begin(self.core())?;
-        let disk = &desk.settings.disk;
-        let at = |source| CopyError::Folder { folder: desk.folder.clone(), source };
-        let outgoing = desk.folder.join("out");
+        let service = &self.shared.snapshots;
+        let permit = CopyPermit::acquire(&service.outgoing).ok_or(CopyError::Busy)?;
+        let tracking = ChangeTracking::begin(self.core())?;
+        let disk = &service.settings.disk;
+        let at = |source| CopyError::Folder { folder: service.folder.clone(), source };
+        let outgoing = service.folder.join("out");
         clear(&**disk, &outgoing).map_err(at)?;
-        let copy = Copying { desk, listening, folder: &outgoing };
+        let copy = CopyTask { service, tracking, folder: &outgoing };
         let SnapshotFile { name, path, bytes } = copy.run()?;
         let file = disk.open_read(&path).map_err(at)?;
-        Ok(TreeCopy { disk: Arc::clone(disk), path, file, zxid: name.zxid, bytes, _turn: turn })
+        Ok(TreeCopy { disk: Arc::clone(disk), path, file, zxid: name.zxid, bytes, _permit: permit })
     }
 }
 
@@ -126,16 +126,16 @@ pub(super) fn clear(disk: &dyn Disk, folder: &Path) -> io::Result<()> {
 }
 
 /// The tree notes down what changes while this lives.
-struct Listening<'a> {
+struct ChangeTracking<'a> {
     core: &'a Core,
     generation: u64,
 }
 
-impl<'a> Listening<'a> {
+impl<'a> ChangeTracking<'a> {
     fn begin(core: &'a Core) -> Result<Self, CopyError> {
         let tree = core.tree();
         tree.listen_to_changes().map_err(|_| CopyError::Busy)?;
-        Ok(Listening { core, generation: core.tree_generation() })
+        Ok(ChangeTracking { core, generation: core.tree_generation() })
     }
 
     /// The tree, if it is still the one that is being copied.
@@ -149,7 +149,7 @@ impl<'a> Listening<'a> {
     }
 }
 
-impl Drop for Listening<'_> {
+impl Drop for ChangeTracking<'_> {
     fn drop(&mut self) {
         // Another tree has a listener of its own, or none.
         if let Ok(tree) = self.tree() {
@@ -158,35 +158,35 @@ impl Drop for Listening<'_> {
     }
 }
 
-struct Copying<'a> {
-    desk: &'a SnapshotDesk,
-    listening: Listening<'a>,
+struct CopyTask<'a> {
+    service: &'a SnapshotService,
+    tracking: ChangeTracking<'a>,
     folder: &'a Path,
 }
 
 /// What the tree was like at the moment that the copy shows.
-struct Moment {
+struct FinalState {
     images: HashMap<Box<str>, Option<SnapshotZnode>>,
     tables: SnapshotTables,
     trailer: Trailer,
     zxid: Zxid,
 }
 
-impl Copying<'_> {
+impl CopyTask<'_> {
     fn run(self) -> Result<SnapshotFile, CopyError> {
-        let dump = Dump::start(&*self.listening.tree()?);
+        let dump = Dump::start(&*self.tracking.tree()?);
         let begun_at = dump.zxid();
         let writer = self.walk(dump)?;
-        let moment = self.settle()?;
-        let first = writer.finish(&moment.trailer, &mut |_| {})?;
-        if moment.zxid == begun_at && moment.images.is_empty() {
+        let final_state = self.collect_changes()?;
+        let first = writer.finish(&final_state.trailer, &mut |_| {})?;
+        if final_state.zxid == begun_at && final_state.images.is_empty() {
             return Ok(first);
         }
         let exact = self.folder.join("exact");
         let at = |source| CopyError::Folder { folder: exact.clone(), source };
-        let disk = &self.desk.settings.disk;
+        let disk = &self.service.settings.disk;
         clear(&**disk, &exact).map_err(at)?;
-        let file = self.rewrite(&first, &exact, moment);
+        let file = self.rewrite(&first, &exact, final_state);
         disk.remove(&first.path).map_err(at)?;
         file
     }
@@ -197,7 +197,7 @@ impl Copying<'_> {
         zxid: Zxid,
         tables: &SnapshotTables,
     ) -> Result<SnapshotWriter, CopyError> {
-        let disk = Arc::clone(&self.desk.settings.disk);
+        let disk = Arc::clone(&self.service.settings.disk);
         let head = (zxid, Compression::None);
         Ok(SnapshotWriter::begin(disk, folder, head, &tables.sessions, &tables.acls)?)
     }
@@ -209,7 +209,7 @@ impl Copying<'_> {
         let mut writer = self.begin(self.folder, dump.zxid(), &tables)?;
         let mut more = true;
         while more {
-            let tree = self.listening.tree()?;
+            let tree = self.tracking.tree()?;
             more = dump.step(&tree, NODES_PER_GUARD, &mut |path, data, acl, stat| {
                 writer.encode_node(path, data, acl, stat);
             });
@@ -222,10 +222,10 @@ impl Copying<'_> {
     }
 
     /// Looks up what changed, in pieces as long as it is much; the last piece decides the moment.
-    fn settle(&self) -> Result<Moment, CopyError> {
+    fn collect_changes(&self) -> Result<FinalState, CopyError> {
         let mut images = HashMap::new();
         for round in 1.. {
-            let tree = self.listening.tree()?;
+            let tree = self.tracking.tree()?;
             let changed = tree.take_changes()?;
             if changed.len() <= CHANGES_PER_GUARD || round >= ROUNDS_MAX {
                 images.extend(changed.into_iter().map(|path| {
@@ -233,7 +233,7 @@ impl Copying<'_> {
                     (path, image)
                 }));
                 let trailer = Trailer::of(&tree, LastZxid::Write);
-                return Ok(Moment {
+                return Ok(FinalState {
                     images,
                     tables: tree.tables(),
                     trailer,
@@ -243,7 +243,7 @@ impl Copying<'_> {
             drop(tree);
             let mut changed = changed.into_iter().peekable();
             while changed.peek().is_some() {
-                let tree = self.listening.tree()?;
+                let tree = self.tracking.tree()?;
                 for path in changed.by_ref().take(CHANGES_PER_GUARD) {
                     let image = tree.image(&path);
                     images.insert(path, image);
@@ -258,22 +258,22 @@ impl Copying<'_> {
         &self,
         first: &SnapshotFile,
         folder: &Path,
-        moment: Moment,
+        final_state: FinalState,
     ) -> Result<SnapshotFile, CopyError> {
-        let writer = self.begin(folder, moment.zxid, &moment.tables)?;
-        let mut rewriter = Rewriter { writer, images: moment.images, failed: None };
-        let disk = &*self.desk.settings.disk;
+        let writer = self.begin(folder, final_state.zxid, &final_state.tables)?;
+        let mut rewriter = Rewriter { writer, images: final_state.images, failed: None };
+        let disk = &*self.service.settings.disk;
         read_snapshot_at(disk, &first.path, Compression::None, &mut rewriter, &mut |_| {})?;
         let mut writer = rewriter.finish_nodes()?;
         writer.spill(&mut |_| {})?;
-        Ok(writer.finish(&moment.trailer, &mut |_| {})?)
+        Ok(writer.finish(&final_state.trailer, &mut |_| {})?)
     }
 }
 
 /// Takes the first file's parts and writes the second.
 struct Rewriter {
     writer: SnapshotWriter,
-    /// Znodes that changed and have not had their turn.
+    /// Znodes that changed and have not been written.
     images: HashMap<Box<str>, Option<SnapshotZnode>>,
     failed: Option<SnapshotWriteError>,
 }

@@ -29,7 +29,7 @@ use herdsman_tree::{LoadError, Loader, Tree};
 use tracing::{info, warn};
 
 use super::copy::clear;
-use super::desk::Turn;
+use super::service::CopyPermit;
 use crate::core::Core;
 use crate::handle::ServerHandle;
 use crate::log::disk_keeper::DiskChange;
@@ -120,7 +120,7 @@ pub struct Restored {
 
 /// A tree on its way to the thread that owns the log.
 #[derive(Debug)]
-pub struct RestoreOrder {
+pub struct RestoreRequest {
     pub(crate) tree: Box<Tree>,
     pub(crate) done: mpsc::SyncSender<Result<Restored, InstallError>>,
 }
@@ -133,7 +133,7 @@ pub struct IncomingSnapshot {
     bytes: u64,
     /// What may still come; more would take the room that the restored tree needs.
     room_bytes: u64,
-    _turn: Turn,
+    _permit: CopyPermit,
 }
 
 /// Why a snapshot cannot come in.
@@ -207,16 +207,16 @@ impl ServerHandle {
     /// # Errors
     /// Another one is coming in, or the disk fails.
     pub fn receive_snapshot(&self) -> Result<IncomingSnapshot, IncomingError> {
-        let desk = &self.shared.snapshots;
-        let turn = Turn::take(&desk.incoming).ok_or(IncomingError::Busy)?;
-        let disk = &desk.settings.disk;
-        let folder = desk.folder.join("in");
+        let service = &self.shared.snapshots;
+        let permit = CopyPermit::acquire(&service.incoming).ok_or(IncomingError::Busy)?;
+        let disk = &service.settings.disk;
+        let folder = service.folder.join("in");
         clear(&**disk, &folder)?;
         let path = folder.join("incoming");
         let file = Some(disk.create(&path)?);
         let room_bytes = disk.free_bytes(&folder)? / 2;
         let disk = Arc::clone(disk);
-        Ok(IncomingSnapshot { disk, path, file, bytes: 0, room_bytes, _turn: turn })
+        Ok(IncomingSnapshot { disk, path, file, bytes: 0, room_bytes, _permit: permit })
     }
 
     /// Reads all of it into a tree of its own, and checks all that can be checked. Changes nothing.
@@ -227,8 +227,8 @@ impl ServerHandle {
         &self,
         incoming: &IncomingSnapshot,
     ) -> Result<VerifiedSnapshot, RestoreError> {
-        let desk = &self.shared.snapshots;
-        let mut loader = Loader::new(desk.tree.clone());
+        let service = &self.shared.snapshots;
+        let mut loader = Loader::new(service.tree.clone());
         let compression = compression_of(&*incoming.disk, &incoming.path)?;
         let summary = read_snapshot_at(
             &*incoming.disk,
@@ -265,8 +265,8 @@ impl ServerHandle {
     pub fn restore(&self, snapshot: VerifiedSnapshot) -> Result<Restored, RestoreError> {
         self.check_restorable()?;
         let (done, result) = mpsc::sync_channel(1);
-        let order = RestoreOrder { tree: snapshot.tree, done };
-        self.core().change_disk(DiskChange::Restore(Some(order)));
+        let request = RestoreRequest { tree: snapshot.tree, done };
+        self.core().change_disk(DiskChange::Restore(Some(request)));
         match result.recv() {
             Ok(Ok(restored)) => Ok(Restored { zxid: snapshot.zxid, ..restored }),
             Ok(Err(failure @ InstallError::Io { .. })) => {

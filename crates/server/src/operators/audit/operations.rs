@@ -9,7 +9,7 @@ use herdsman_proto::path;
 use herdsman_proto::request::{CreateMode, CreateRequest, Lifetime};
 use herdsman_proto::{Acl, JuteReader, OpCode, Perms, Request, Stat, WriteRequest};
 
-use super::Asked;
+use super::AuditedRequest;
 use super::line::Outcome;
 
 /// What is known about the reply to a request.
@@ -53,7 +53,7 @@ impl Done {
 const MULTI: &str = "multiOperation";
 
 /// What a request did, as far as it is audited.
-pub(super) fn done(asked: &Asked<'_>, answer: &Answer<'_>) -> Vec<Done> {
+pub(super) fn done(asked: &AuditedRequest<'_>, answer: &Answer<'_>) -> Vec<Done> {
     let Some(operation) = name(asked.op) else { return Vec::new() };
     let body = asked.payload.get(8..).unwrap_or_default();
     let mut reader = JuteReader::with_limit(body, asked.field_bytes_max);
@@ -222,7 +222,7 @@ mod tests {
     #[test]
     fn what_cannot_be_read_is_told_without_a_path() {
         let payload = bytes::Bytes::from_static(&[0, 0, 0, 1, 0, 0, 0, 1, 0xff]);
-        let asked = Asked { op: OpCode::Create, payload: &payload, field_bytes_max: 1024 };
+        let asked = AuditedRequest { op: OpCode::Create, payload: &payload, field_bytes_max: 1024 };
         let told = done(&asked, &Answer::Refused);
         assert_eq!(told, [Done::new("create", None, Outcome::Failure)]);
     }

@@ -4,12 +4,12 @@
 use std::borrow::Cow;
 
 use super::family::{Family, Kind, Number, Reading, Sample};
-use crate::clients::io_threads::Shared;
-use crate::operators::stats::{Counter, HeldBackCounters};
+use crate::clients::io_threads::ServerContext;
+use crate::operators::stats::{Counter, ReadPauseCounters};
 use crate::operators::words::process::{self, Usage};
 
 /// Adds them all.
-pub(super) fn add(families: &mut Vec<Family>, shared: &Shared) {
+pub(super) fn add(families: &mut Vec<Family>, shared: &ServerContext) {
     add_histograms(families, shared);
     add_counters(families, shared);
     add_limits(families, shared);
@@ -19,7 +19,7 @@ pub(super) fn add(families: &mut Vec<Family>, shared: &Shared) {
     families.push(build_info());
 }
 
-fn add_histograms(families: &mut Vec<Family>, shared: &Shared) {
+fn add_histograms(families: &mut Vec<Family>, shared: &ServerContext) {
     let stats = &shared.core.stats;
     let durations = &stats.durations;
     let commit = match shared.core.peers() {
@@ -49,7 +49,7 @@ fn add_histograms(families: &mut Vec<Family>, shared: &Shared) {
     }
 }
 
-fn add_counters(families: &mut Vec<Family>, shared: &Shared) {
+fn add_counters(families: &mut Vec<Family>, shared: &ServerContext) {
     families.push(Family::counter(
         "herdsman_slow_requests_total",
         "Requests that took longer than `herdsman.slowRequestMs`.",
@@ -70,7 +70,7 @@ fn add_counters(families: &mut Vec<Family>, shared: &Shared) {
 }
 
 /// What limits did that Apache does not have, or does not count.
-fn add_limits(families: &mut Vec<Family>, shared: &Shared) {
+fn add_limits(families: &mut Vec<Family>, shared: &ServerContext) {
     let stats = &shared.core.stats;
     families.push(Family::gauge(
         "herdsman_request_bytes",
@@ -101,10 +101,10 @@ fn add_limits(families: &mut Vec<Family>, shared: &Shared) {
     ] {
         families.push(Family::counter(name, help, counter.get()));
     }
-    families.push(held_back(&stats.held_back));
+    families.push(read_pauses(&stats.read_pauses));
 }
 
-fn held_back(counters: &HeldBackCounters) -> Family {
+fn read_pauses(counters: &ReadPauseCounters) -> Family {
     let sample = |limit: &'static str, counter: &Counter| Sample {
         labels: vec![("limit", Cow::Borrowed(limit))],
         reading: Reading::Number(Number::Whole(counter.get().cast_signed())),

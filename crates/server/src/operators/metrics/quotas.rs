@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::family::{Family, Kind, Number, Reading, Sample};
-use crate::clients::io_threads::Shared;
+use crate::clients::io_threads::ServerContext;
 
 /// The label under which Apache puts what tells values of a set apart.
 const LABEL: &str = "key";
@@ -18,7 +18,7 @@ const NAMES: [(&str, &str); 4] = [
 ];
 
 /// Adds one family for each kind of limit and use; none if there are no quotas.
-pub(super) fn add(families: &mut Vec<Family>, shared: &Shared) {
+pub(super) fn add(families: &mut Vec<Family>, shared: &ServerContext) {
     let sums = by_namespace(shared);
     if sums.is_empty() {
         return;
@@ -33,7 +33,7 @@ pub(super) fn add(families: &mut Vec<Family>, shared: &Shared) {
     }
 }
 
-fn by_namespace(shared: &Shared) -> BTreeMap<String, [i64; 4]> {
+fn by_namespace(shared: &ServerContext) -> BTreeMap<String, [i64; 4]> {
     let quotas: Vec<_> = {
         let tree = shared.core.tree();
         let quota = |path: &str| Some((path.to_owned(), tree.quota(path)?));

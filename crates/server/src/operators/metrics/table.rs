@@ -1,7 +1,7 @@
 //! The rows. A metric is added here and nowhere else.
 
 use super::Source::{Counter, Detailed, Gauge, OfLeader, OfMember, Ratio, Summary};
-use super::{Metric, Never, Source};
+use super::{AlwaysZero, Metric, Source};
 
 const fn metric(name: &'static str, about: &'static str, source: Source) -> Metric {
     Metric { name, about, source }
@@ -364,7 +364,7 @@ pub(crate) const TABLE: &[Metric] = &[
 ];
 
 /// What Apache measures in queues and threads that are not here, and some dashboards draw. Not in `mntr`.
-pub(crate) const SCRAPED_NEVER: Never = Never {
+pub(crate) const SCRAPED_ALWAYS_ZERO: AlwaysZero = AlwaysZero {
     counters: &[
         "outstanding_changes_queued",
         "outstanding_changes_removed",
@@ -393,7 +393,7 @@ pub(crate) const SCRAPED_NEVER: Never = Never {
 
 /// What needs the admin server, a JVM, or a part of Apache's that is not here: its
 /// commit processor, its cache of replies, its cleaner of watches.
-pub(crate) const NEVER: Never = Never {
+pub(crate) const ALWAYS_ZERO: AlwaysZero = AlwaysZero {
     counters: &[
         "add_dead_watcher_stall_time",
         "cnxn_closed_without_zk_server_running",

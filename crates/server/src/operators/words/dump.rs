@@ -11,14 +11,14 @@ use herdsman_node::sessions::SessionScope;
 use herdsman_proto::SessionId;
 
 use super::{java, role};
-use crate::clients::io_threads::Shared;
+use crate::clients::io_threads::ServerContext;
 use crate::operators::stats::ConnStats;
 use crate::start::settings;
 
 /// Owners of ephemerals looked up under one guard of the tree.
 const OWNERS_PER_GUARD: usize = 64;
 
-pub(super) fn dump(shared: &Shared) -> String {
+pub(super) fn dump(shared: &ServerContext) -> String {
     let global = session_ends(shared, SessionScope::Global);
     let local = session_ends(shared, SessionScope::Local);
     let mut text = "SessionTracker dump:\n".to_owned();
@@ -31,7 +31,12 @@ pub(super) fn dump(shared: &Shared) -> String {
 }
 
 /// A learner does not know when the sessions of the ensemble end.
-fn tracked(text: &mut String, shared: &Shared, global: &Ends<SessionId>, local: &Ends<SessionId>) {
+fn tracked(
+    text: &mut String,
+    shared: &ServerContext,
+    global: &Ends<SessionId>,
+    local: &Ends<SessionId>,
+) {
     let role = role(shared);
     let has_local = settings::new_session_scope(&shared.config) == SessionScope::Local
         || role == Some(ServesAs::ReadOnly);
@@ -54,7 +59,7 @@ fn tracked(text: &mut String, shared: &Shared, global: &Ends<SessionId>, local: 
 /// What ends when, by the wall clock.
 pub type Ends<T> = BTreeMap<i64, Vec<T>>;
 
-pub(super) fn all_session_ends(shared: &Shared) -> Ends<SessionId> {
+pub(super) fn all_session_ends(shared: &ServerContext) -> Ends<SessionId> {
     let mut ends = session_ends(shared, SessionScope::Global);
     for (at_ms, sessions) in session_ends(shared, SessionScope::Local) {
         ends.entry(at_ms).or_default().extend(sessions);
@@ -62,7 +67,7 @@ pub(super) fn all_session_ends(shared: &Shared) -> Ends<SessionId> {
     ends
 }
 
-fn session_ends(shared: &Shared, scope: SessionScope) -> Ends<SessionId> {
+fn session_ends(shared: &ServerContext, scope: SessionScope) -> Ends<SessionId> {
     let mut deadlines: Vec<_> = shared.core.with_node(|node| {
         let is_meant =
             |id: &SessionId| node.sessions().is_local(*id) == (scope == SessionScope::Local);
@@ -77,7 +82,7 @@ fn session_ends(shared: &Shared, scope: SessionScope) -> Ends<SessionId> {
 
 /// A connection ends with its session; one without a session has a limited time to ask for one. Where
 /// the leader decides about sessions, a connection ends when its client was silent for the timeout.
-fn connection_ends(shared: &Shared, sessions: &[Ends<SessionId>]) -> Ends<String> {
+fn connection_ends(shared: &ServerContext, sessions: &[Ends<SessionId>]) -> Ends<String> {
     let ends = sessions.iter().flatten();
     let by_session: HashMap<SessionId, i64> =
         ends.flat_map(|(&at_ms, ids)| ids.iter().map(move |&id| (id, at_ms))).collect();
@@ -110,7 +115,7 @@ fn sets<T>(text: &mut String, ends: &Ends<T>, line: impl Fn(&T) -> String) {
     }
 }
 
-pub(super) fn ephemerals(shared: &Shared) -> Vec<(SessionId, Vec<Arc<str>>)> {
+pub(super) fn ephemerals(shared: &ServerContext) -> Vec<(SessionId, Vec<Arc<str>>)> {
     let owners = shared.core.tree().ephemeral_owners();
     let mut owned = Vec::with_capacity(owners.len());
     for owners in owners.chunks(OWNERS_PER_GUARD) {
@@ -121,7 +126,7 @@ pub(super) fn ephemerals(shared: &Shared) -> Vec<(SessionId, Vec<Arc<str>>)> {
     owned
 }
 
-fn ephemerals_in_words(text: &mut String, shared: &Shared) {
+fn ephemerals_in_words(text: &mut String, shared: &ServerContext) {
     let owned = ephemerals(shared);
     let _ = writeln!(text, "Sessions with Ephemerals ({}):", owned.len());
     for (owner, paths) in owned {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::TABLE;
-use crate::operators::metrics::{self, NEVER, Source};
+use crate::operators::metrics::{self, ALWAYS_ZERO, Source};
 
 /// The table of four-letter words.
 #[must_use]
@@ -35,7 +35,7 @@ pub fn metrics_markdown() -> String {
         };
         let _ = writeln!(text, "| `{}` | {kind} | {} |", metric.name, metric.about);
     }
-    let names = [NEVER.counters, NEVER.summaries, NEVER.detailed].concat();
+    let names = [ALWAYS_ZERO.counters, ALWAYS_ZERO.summaries, ALWAYS_ZERO.detailed].concat();
     let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
     let _ = write!(text, "\nAlways 0 here: {}.", names.join(", "));
     text

@@ -7,10 +7,10 @@ use herdsman_proto::ServerId;
 use herdsman_zab::Zab;
 
 use super::{java, role, role_name, version};
-use crate::clients::io_threads::Shared;
+use crate::clients::io_threads::ServerContext;
 use crate::operators::metrics::{self, Number};
 
-pub(super) fn mntr(shared: &Shared) -> String {
+pub(super) fn mntr(shared: &ServerContext) -> String {
     let mut text = String::new();
     for (name, value) in texts(shared) {
         let _ = writeln!(text, "zk_{name}\t{value}");
@@ -25,7 +25,7 @@ pub(super) fn mntr(shared: &Shared) -> String {
 }
 
 /// What stands before the numbers.
-pub(super) fn texts(shared: &Shared) -> Vec<(&'static str, String)> {
+pub(super) fn texts(shared: &ServerContext) -> Vec<(&'static str, String)> {
     let mut texts = vec![("version", version::full_version())];
     let role = role(shared);
     texts.push(("server_state", role_name(shared).to_owned()));

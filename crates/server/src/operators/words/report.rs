@@ -18,7 +18,7 @@ use herdsman_zab::Zab;
 use super::{
     connections, dump, environment, java, monitor, role, role_name, status, version, watches,
 };
-use crate::clients::io_threads::Shared;
+use crate::clients::io_threads::ServerContext;
 use crate::handle::ServerHandle;
 use crate::operators::metrics::{self, Number};
 use crate::operators::stats::{ConnStats, Series};
@@ -29,13 +29,13 @@ pub use dump::Ends;
 
 /// A server that can be asked.
 #[derive(Clone, Copy)]
-pub struct Reports<'a>(&'a Shared);
+pub struct ServerReports<'a>(&'a ServerContext);
 
 impl ServerHandle {
     /// What operators ask a server about.
     #[must_use]
-    pub fn reports(&self) -> Reports<'_> {
-        Reports(&self.shared)
+    pub fn reports(&self) -> ServerReports<'_> {
+        ServerReports(&self.shared)
     }
 }
 
@@ -127,7 +127,7 @@ pub struct SnapshotReport {
     pub written_s: i64,
 }
 
-impl Reports<'_> {
+impl ServerReports<'_> {
     /// The version, in Apache's form.
     #[must_use]
     pub fn version(&self) -> String {
@@ -330,7 +330,7 @@ impl Reports<'_> {
     }
 }
 
-pub(super) fn numbers(shared: &Shared) -> ServerNumbers {
+pub(super) fn numbers(shared: &ServerContext) -> ServerNumbers {
     let core = &shared.core;
     let (zxid, znodes) = {
         let tree = core.tree();

@@ -6,27 +6,27 @@ use std::sync::Arc;
 
 use super::connections::{self, Detail};
 use super::{java, report, version};
-use crate::clients::io_threads::Shared;
+use crate::clients::io_threads::ServerContext;
 use herdsman_config::{ConfNumbers, conf_text};
 
 /// Folders below each other that are looked into for their size.
 const DEPTH_MAX: usize = 8;
 
-pub(super) fn srvr(shared: &Shared) -> String {
+pub(super) fn srvr(shared: &ServerContext) -> String {
     format!("Zookeeper version: {}\n{}", version::full_version(), numbers(shared))
 }
 
-pub(super) fn stat(shared: &Shared) -> String {
+pub(super) fn stat(shared: &ServerContext) -> String {
     let clients = connections::lines(&shared.core.clients, Detail::Brief);
     let version = version::full_version();
     format!("Zookeeper version: {version}\nClients:\n{clients}\n{}", numbers(shared))
 }
 
-pub(super) fn cons(shared: &Shared) -> String {
+pub(super) fn cons(shared: &ServerContext) -> String {
     connections::lines(&shared.core.clients, Detail::Full) + "\n"
 }
 
-fn numbers(shared: &Shared) -> String {
+fn numbers(shared: &ServerContext) -> String {
     let numbers = report::numbers(shared);
     let latency = numbers.latency;
     let (min, average, max) = (latency.min, java::double(latency.mean()), latency.max);
@@ -50,7 +50,7 @@ pub(crate) fn apache_node_count(znodes: usize) -> usize {
     znodes + 1
 }
 
-pub(super) fn conf(shared: &Shared) -> String {
+pub(super) fn conf(shared: &ServerContext) -> String {
     let listen = &shared.config.listen;
     let (data_dir_bytes, log_dir_bytes) = directory_sizes(shared);
     let working_dir = std::env::current_dir().unwrap_or_default();
@@ -67,12 +67,12 @@ pub(super) fn conf(shared: &Shared) -> String {
     conf_text(&shared.config, &numbers)
 }
 
-pub(super) fn dirs(shared: &Shared) -> String {
+pub(super) fn dirs(shared: &ServerContext) -> String {
     let (data_dir_bytes, log_dir_bytes) = directory_sizes(shared);
     format!("datadir_size: {data_dir_bytes}\nlogdir_size: {log_dir_bytes}\n")
 }
 
-pub(crate) fn directory_sizes(shared: &Shared) -> (u64, u64) {
+pub(crate) fn directory_sizes(shared: &ServerContext) -> (u64, u64) {
     let storage = &shared.config.storage;
     let size = |path: &Path| directory_size(&path.join("version-2"), DEPTH_MAX);
     (size(&storage.data_dir), size(&storage.log_dir))
@@ -89,23 +89,23 @@ fn directory_size(path: &Path, depth: usize) -> u64 {
     sizes.sum()
 }
 
-pub(super) fn crst(shared: &Shared) -> String {
+pub(super) fn crst(shared: &ServerContext) -> String {
     reset_connections(shared);
     "Connection stats reset.\n".to_owned()
 }
 
-pub(super) fn reset_connections(shared: &Shared) {
+pub(super) fn reset_connections(shared: &ServerContext) {
     for client in shared.core.clients.all() {
         client.stats.lock().reset();
     }
 }
 
-pub(super) fn srst(shared: &Shared) -> String {
+pub(super) fn srst(shared: &ServerContext) -> String {
     shared.core.stats.reset();
     "Server stats reset.\n".to_owned()
 }
 
-pub(super) fn hash(shared: &Shared) -> String {
+pub(super) fn hash(shared: &ServerContext) -> String {
     let digests: Vec<_> = shared.core.tree().digest_log().iter().collect();
     let mut text = String::new();
     for (zxid, digest) in digests {

@@ -10,22 +10,22 @@ use herdsman_proto::SessionId;
 use herdsman_tree::Watcher;
 use herdsman_tree::watches::WatchSummary;
 
-use crate::clients::io_threads::Shared;
+use crate::clients::io_threads::ServerContext;
 
 /// Paths that are copied while nobody else may set or fire a watch.
 const PATHS_PER_GUARD: usize = 1000;
 
-pub(super) fn wchs(shared: &Shared) -> String {
+pub(super) fn wchs(shared: &ServerContext) -> String {
     let WatchSummary { connections, paths, watches } = summary(shared);
     format!("{connections} connections watching {paths} paths\nTotal watches:{watches}\n")
 }
 
-pub(super) fn summary(shared: &Shared) -> WatchSummary {
+pub(super) fn summary(shared: &ServerContext) -> WatchSummary {
     let tree = shared.core.tree();
     tree.watches().summary()
 }
 
-pub(super) fn wchc(shared: &Shared) -> String {
+pub(super) fn wchc(shared: &ServerContext) -> String {
     let mut text = String::new();
     for (session, paths) in by_session(shared) {
         let _ = writeln!(text, "{session}");
@@ -36,7 +36,7 @@ pub(super) fn wchc(shared: &Shared) -> String {
     text + "\n"
 }
 
-pub(super) fn wchp(shared: &Shared) -> String {
+pub(super) fn wchp(shared: &ServerContext) -> String {
     let mut text = String::new();
     for (path, sessions) in by_path(shared) {
         let _ = writeln!(text, "{path}");
@@ -48,7 +48,7 @@ pub(super) fn wchp(shared: &Shared) -> String {
 }
 
 /// Sorting by path is left for after the guard is gone, so this asks by watcher as well.
-pub(super) fn by_path(shared: &Shared) -> BTreeMap<Arc<str>, Vec<SessionId>> {
+pub(super) fn by_path(shared: &ServerContext) -> BTreeMap<Arc<str>, Vec<SessionId>> {
     let mut by_path: BTreeMap<Arc<str>, Vec<SessionId>> = BTreeMap::new();
     for (session, paths) in by_session(shared) {
         for path in paths {
@@ -59,7 +59,7 @@ pub(super) fn by_path(shared: &Shared) -> BTreeMap<Arc<str>, Vec<SessionId>> {
 }
 
 /// Collected piece by piece, so that nobody waits for all of it: what is shown is not of one moment.
-pub(super) fn by_session(shared: &Shared) -> Vec<(SessionId, Vec<Arc<str>>)> {
+pub(super) fn by_session(shared: &ServerContext) -> Vec<(SessionId, Vec<Arc<str>>)> {
     let mut watchers = {
         let tree = shared.core.tree();
         tree.watches().watchers()
@@ -74,7 +74,7 @@ pub(super) fn by_session(shared: &Shared) -> Vec<(SessionId, Vec<Arc<str>>)> {
     by_watcher.filter(|(_, paths)| !paths.is_empty()).collect()
 }
 
-fn paths_of(shared: &Shared, watcher: Watcher) -> Vec<Arc<str>> {
+fn paths_of(shared: &ServerContext, watcher: Watcher) -> Vec<Arc<str>> {
     let mut paths: Vec<Arc<str>> = Vec::new();
     loop {
         let next = {

@@ -8,13 +8,13 @@ use herdsman_proto::SessionId;
 
 use super::Connection;
 use crate::clients::intake::BadLength;
-use crate::clients::outbox::Closing;
+use crate::clients::outbox::CloseCause;
 use crate::operators::stats::Counter;
 use herdsman_runtime::LimitedLog;
 
 /// Why a connection ended.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Ended {
+pub(crate) enum EndReason {
     #[error("closed by the client")]
     ByClient,
     #[error("{0}")]
@@ -26,7 +26,7 @@ pub(crate) enum Ended {
     #[error("undecodable {0}")]
     Undecodable(&'static str),
     #[error("{}", wording(.0))]
-    Closing(Closing),
+    ByServer(CloseCause),
     #[error("no session within the time allowed (nio.sessionlessCnxnTimeout)")]
     Sessionless,
     #[error("four-letter word answered")]
@@ -42,15 +42,15 @@ pub(crate) enum Ended {
     Refused(&'static str),
 }
 
-fn wording(closing: &Closing) -> String {
+fn wording(closing: &CloseCause) -> String {
     match closing {
-        Closing::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Wrong }) => {
+        CloseCause::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Wrong }) => {
             format!(
                 "wrong password for session {session}. If clients lose sessions when they move between servers, \
              herdsman.sessionKeyFile or herdsman.sessionPasswords differs between them"
             )
         }
-        Closing::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Apache }) => {
+        CloseCause::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Apache }) => {
             format!(
                 "the password of session {session} is Apache's, and only those made with the key are accepted \
              (herdsman.sessionPasswords=keyed-only): if clients lose sessions, set issue-keyed on all servers and wait \
@@ -63,7 +63,7 @@ fn wording(closing: &Closing) -> String {
 
 impl Connection {
     /// Counts an end, and says why if it was not the client's wish.
-    pub(super) fn note_end(&self, ended: &Ended) {
+    pub(super) fn note_end(&self, ended: &EndReason) {
         let Some((counter, reports)) = self.counted_as(ended) else { return };
         counter.add(1);
         let Some(reports) = reports else { return };
@@ -81,25 +81,32 @@ impl Connection {
     }
 
     /// The counter of such ends, and the kind of report.
-    fn counted_as(&self, ended: &Ended) -> Option<(&Counter, Option<&LimitedLog>)> {
+    fn counted_as(&self, ended: &EndReason) -> Option<(&Counter, Option<&LimitedLog>)> {
         let stats = &self.shared.core.stats;
         let reports = &self.shared.limit_reports;
         let (counter, report) = match ended {
-            Ended::ByClient | Ended::Io(_) => return Some((&stats.connections_dropped, None)),
-            Ended::Sessionless => (&stats.sessionless_expired, &reports.sessionless),
-            Ended::BadLength(_) | Ended::NoConnectRequest(_) | Ended::Undecodable(_) => {
-                (&stats.frames_refused, &reports.frames)
+            EndReason::ByClient | EndReason::Io(_) => {
+                return Some((&stats.connections_dropped, None));
             }
-            Ended::Closing(Closing::SlowReader | Closing::MostUnread) => {
+            EndReason::Sessionless => (&stats.sessionless_expired, &reports.sessionless),
+            EndReason::BadLength(_)
+            | EndReason::NoConnectRequest(_)
+            | EndReason::Undecodable(_) => (&stats.frames_refused, &reports.frames),
+            EndReason::ByServer(CloseCause::SlowReader | CloseCause::MostUnread) => {
                 (&stats.slow_readers_closed, &reports.slow_readers)
             }
-            Ended::Closing(Closing::Core(CloseReason::WrongPassword { .. })) => {
+            EndReason::ByServer(CloseCause::Core(CloseReason::WrongPassword { .. })) => {
                 (&stats.connections_rejected, &reports.passwords)
             }
-            Ended::TooManySessions => (&stats.connections_rejected, &reports.refusals),
-            Ended::TooManyLargeBytes => (&stats.large_requests_rejected, &reports.large_requests),
+            EndReason::TooManySessions => (&stats.connections_rejected, &reports.refusals),
+            EndReason::TooManyLargeBytes => {
+                (&stats.large_requests_rejected, &reports.large_requests)
+            }
             // Counted as every refused watch is.
-            Ended::TooManyWatches | Ended::Closing(_) | Ended::Word | Ended::Refused(_) => {
+            EndReason::TooManyWatches
+            | EndReason::ByServer(_)
+            | EndReason::Word
+            | EndReason::Refused(_) => {
                 return None;
             }
         };

@@ -11,7 +11,7 @@ use crate::operators::stats::SharedDistribution;
 
 /// Txns that are appended and not agreed on. As many as agreement itself has in flight.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct CommitLatencies {
     in_flight: VecDeque<InFlight>,
 }
 
@@ -41,7 +41,7 @@ impl Latency {
     }
 }
 
-impl Pace {
+impl CommitLatencies {
     /// A txn was appended. Gives how long it took to come here from the leader.
     pub fn appended(&mut self, now: Now, zxid: Zxid, payload: &[u8]) -> Option<u64> {
         let header = Entry::decode_header(&mut JuteReader::new(payload));

@@ -9,7 +9,7 @@
 //! who ask for something, or are answered.
 //!
 //! The other way round, what the ready connections of an I/O thread ask of the log's thread and of other servers is
-//! handed on once for all of them: the bell's task gets its turn behind theirs.
+//! handed on once for all of them: the waker's task gets its turn behind theirs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -60,88 +60,88 @@ pub(crate) struct ToWake {
     pub for_events: Vec<Arc<Client>>,
 }
 
-/// The bells of all I/O threads.
+/// The io_wakers of all I/O threads.
 #[derive(Debug)]
-pub(crate) struct Bells(Box<[Bell]>);
+pub(crate) struct IoWakers(Box<[IoWaker]>);
 
 #[derive(Debug, Default)]
-struct Bell {
-    rung_for: Mutex<Vec<Arc<Client>>>,
+struct IoWaker {
+    pending: Mutex<Vec<Arc<Client>>>,
     /// Each of the thread's clients is there once at most.
-    rung_for_events: Mutex<VecDeque<Arc<Client>>>,
+    pending_for_events: Mutex<VecDeque<Arc<Client>>>,
     /// Something is to be handed on at the end of the turn.
-    rung_for_turn: AtomicBool,
+    end_of_turn_scheduled: AtomicBool,
     notify: Notify,
 }
 
-impl Bells {
+impl IoWakers {
     /// One for each thread.
     pub fn new(threads: usize) -> Self {
-        Bells((0..threads.max(1)).map(|_| Bell::default()).collect())
+        IoWakers((0..threads.max(1)).map(|_| IoWaker::default()).collect())
     }
 
     /// Rings for each of them, and leaves the list empty.
-    pub fn ring_for(&self, clients: &mut Vec<Arc<Client>>) {
-        for (thread, bell) in self.0.iter().enumerate() {
-            let mut theirs = clients.iter().filter(|client| client.thread == thread).peekable();
-            if theirs.peek().is_some() {
-                bell.rung_for.lock().extend(theirs.cloned());
-                bell.notify.notify_one();
+    pub fn wake_clients(&self, clients: &mut Vec<Arc<Client>>) {
+        for (thread, waker) in self.0.iter().enumerate() {
+            let mut clients = clients.iter().filter(|client| client.thread == thread).peekable();
+            if clients.peek().is_some() {
+                waker.pending.lock().extend(clients.cloned());
+                waker.notify.notify_one();
             }
         }
         clients.clear();
     }
 
     /// The same for all that are to be woken.
-    pub fn ring(&self, to_wake: &mut ToWake) {
-        self.ring_for(&mut to_wake.soon);
-        for (thread, bell) in self.0.iter().enumerate() {
-            let mut theirs =
+    pub fn wake(&self, to_wake: &mut ToWake) {
+        self.wake_clients(&mut to_wake.soon);
+        for (thread, waker) in self.0.iter().enumerate() {
+            let mut clients =
                 to_wake.for_events.iter().filter(|client| client.thread == thread).peekable();
-            if theirs.peek().is_some() {
-                bell.rung_for_events.lock().extend(theirs.cloned());
-                bell.notify.notify_one();
+            if clients.peek().is_some() {
+                waker.pending_for_events.lock().extend(clients.cloned());
+                waker.notify.notify_one();
             }
         }
         to_wake.for_events.clear();
     }
 
     /// The thread itself has something to hand on, and may get more in this turn.
-    pub fn ring_for_turn(&self, thread: usize) {
-        let bell = &self.0[thread];
-        if !bell.rung_for_turn.swap(true, Ordering::AcqRel) {
-            bell.notify.notify_one();
+    pub fn schedule_end_of_turn(&self, thread: usize) {
+        let waker = &self.0[thread];
+        if !waker.end_of_turn_scheduled.swap(true, Ordering::AcqRel) {
+            waker.notify.notify_one();
         }
     }
 
     /// Waits for a thread's bell, and wakes those for whom it rang; over and over.
-    pub async fn attend(&self, thread: usize, hand_on: impl Fn()) {
-        let bell = &self.0[thread];
-        let mut rung_for = Vec::new();
+    pub async fn run(&self, thread: usize, end_turn: impl Fn()) {
+        let waker = &self.0[thread];
+        let mut pending = Vec::new();
         loop {
-            bell.notify.notified().await;
-            if bell.rung_for_turn.swap(false, Ordering::AcqRel) {
-                hand_on();
+            waker.notify.notified().await;
+            if waker.end_of_turn_scheduled.swap(false, Ordering::AcqRel) {
+                end_turn();
             }
-            std::mem::swap(&mut rung_for, &mut bell.rung_for.lock());
-            for client in rung_for.drain(..) {
+            std::mem::swap(&mut pending, &mut waker.pending.lock());
+            for client in pending.drain(..) {
                 client.outbox.wake();
             }
-            if bell.wake_for_events() {
-                bell.notify.notify_one();
+            if waker.wake_for_events() {
+                waker.notify.notify_one();
                 yield_now().await;
             }
         }
     }
 }
 
-impl Bell {
+impl IoWaker {
     /// Wakes the next few who get events. Tells whether there are more.
     fn wake_for_events(&self) -> bool {
-        let mut rung_for = self.rung_for_events.lock();
-        let mut few = EVENTS_PER_TURN.max(rung_for.len() / EVENTS_PER_TURN_DIVISOR);
+        let mut pending = self.pending_for_events.lock();
+        let mut few = EVENTS_PER_TURN.max(pending.len() / EVENTS_PER_TURN_DIVISOR);
         while few > 0
-            && let Some(client) = rung_for.pop_front()
+            && let Some(client) = pending.pop_front()
         {
             // Many have looked already, because they asked for something.
             if client.outbox.leave_queue() {
@@ -149,7 +149,7 @@ impl Bell {
                 few -= 1;
             }
         }
-        !rung_for.is_empty()
+        !pending.is_empty()
     }
 }
 
@@ -190,19 +190,19 @@ mod tests {
         }
         until(|| *waiting.lock() == all.len()).await;
         let attended = clients.clone();
-        tokio::spawn(async move { attended.bells.attend(0, || ()).await });
+        tokio::spawn(async move { attended.io_wakers.run(0, || ()).await });
         let (asker, watchers) = all.split_last().expect("there are some");
         let mut to_wake = ToWake::default();
         for watcher in watchers {
             assert!(watcher.outbox.send_event(b"event", 0));
             to_wake.for_events.push(watcher.clone());
         }
-        clients.bells.ring(&mut to_wake);
+        clients.io_wakers.wake(&mut to_wake);
         until(|| !woken.lock().is_empty()).await;
         let before = woken.lock().len();
         assert!(asker.outbox.send(b"reply", true));
         to_wake.soon.push(asker.clone());
-        clients.bells.ring(&mut to_wake);
+        clients.io_wakers.wake(&mut to_wake);
         until(|| woken.lock().len() == all.len()).await;
         let turn = woken.lock().iter().position(|id| *id == asker.id).expect("it was woken");
         assert!(turn <= before + 2 * EVENTS_PER_TURN, "its turn came after {turn} events");

@@ -15,7 +15,7 @@ const FOLDER: &str = "herdsman-copies";
 
 /// What it takes to write, copy or restore a snapshot.
 #[derive(Clone)]
-pub struct SnapshotDesk {
+pub struct SnapshotService {
     pub(super) requests: Arc<SnapshotRequests>,
     pub(super) settings: SnapshotSettings,
     /// The rules of a tree that is restored.
@@ -29,23 +29,23 @@ pub struct SnapshotDesk {
 
 /// One copy at a time goes each way: they share a folder. The next may come when this is dropped.
 #[derive(Debug)]
-pub(super) struct Turn(Arc<AtomicBool>);
+pub(super) struct CopyPermit(Arc<AtomicBool>);
 
-impl Turn {
+impl CopyPermit {
     /// `None` while somebody else has it.
-    pub(super) fn take(busy: &Arc<AtomicBool>) -> Option<Self> {
+    pub(super) fn acquire(busy: &Arc<AtomicBool>) -> Option<Self> {
         let was_busy = busy.swap(true, Ordering::AcqRel);
-        (!was_busy).then(|| Turn(Arc::clone(busy)))
+        (!was_busy).then(|| CopyPermit(Arc::clone(busy)))
     }
 }
 
-impl Drop for Turn {
+impl Drop for CopyPermit {
     fn drop(&mut self) {
         self.0.store(false, Ordering::Release);
     }
 }
 
-impl SnapshotDesk {
+impl SnapshotService {
     /// Of a server whose thread for snapshots listens to `requests`.
     pub(crate) fn new(
         requests: Arc<SnapshotRequests>,
@@ -55,7 +55,7 @@ impl SnapshotDesk {
         let beside = settings.dirs.data.parent().unwrap_or(&settings.dirs.data);
         let folder = beside.join(FOLDER);
         let (outgoing, incoming) = Default::default();
-        SnapshotDesk { requests, settings, tree, folder, outgoing, incoming }
+        SnapshotService { requests, settings, tree, folder, outgoing, incoming }
     }
 }
 

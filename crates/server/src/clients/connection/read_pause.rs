@@ -21,7 +21,7 @@ const IDS_BYTES_FREE: usize = 4096;
 
 /// The limit that a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HeldBack {
+pub(super) enum ReadPause {
     OwnRequests,
     OwnBytes,
     AllRequests,
@@ -29,18 +29,18 @@ pub(super) enum HeldBack {
     Unread,
 }
 
-impl fmt::Display for HeldBack {
+impl fmt::Display for ReadPause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            HeldBack::OwnRequests => {
+            ReadPause::OwnRequests => {
                 "it has many requests in flight (herdsman.requestsPerConnectionMax)"
             }
-            HeldBack::OwnBytes => {
+            ReadPause::OwnBytes => {
                 "its requests in flight are large (herdsman.requestBytesPerConnectionMax)"
             }
-            HeldBack::AllRequests => "many requests are in flight (globalOutstandingLimit)",
-            HeldBack::AllBytes => "requests in flight are large (herdsman.requestBytesMax)",
-            HeldBack::Unread => "its client does not read the replies that it has",
+            ReadPause::AllRequests => "many requests are in flight (globalOutstandingLimit)",
+            ReadPause::AllBytes => "requests in flight are large (herdsman.requestBytesMax)",
+            ReadPause::Unread => "its client does not read the replies that it has",
         })
     }
 }
@@ -59,54 +59,54 @@ pub(super) struct Share {
 impl Connection {
     /// Too much is in flight, and some of it is this connection's.
     pub(super) fn is_throttled(&self) -> bool {
-        self.held_back_by().is_some()
+        self.read_pause_reason().is_some()
     }
 
-    fn held_back_by(&self) -> Option<HeldBack> {
+    fn read_pause_reason(&self) -> Option<ReadPause> {
         // Nobody would wake it up again.
         if self.in_flight == 0 {
             return None;
         }
         let (shared, settings) = (&self.shared, &self.shared.settings);
         if self.in_flight >= settings.in_flight_max {
-            return Some(HeldBack::OwnRequests);
+            return Some(ReadPause::OwnRequests);
         }
         if self.submitted.bytes() >= settings.request_bytes_max {
-            return Some(HeldBack::OwnBytes);
+            return Some(ReadPause::OwnBytes);
         }
         if shared.core.stats.outstanding.load(Ordering::Relaxed) > settings.outstanding_max {
-            return Some(HeldBack::AllRequests);
+            return Some(ReadPause::AllRequests);
         }
-        shared.request_bytes.is_full().then_some(HeldBack::AllBytes)
+        shared.request_bytes.is_full().then_some(ReadPause::AllBytes)
     }
 
     /// Counts when the connection begins to wait for a limit.
-    pub(super) fn note_held_back(&mut self) {
-        let is_unread = self.is_output_full().then_some(HeldBack::Unread);
-        let now = is_unread.or_else(|| self.held_back_by());
-        if let (None, Some(by)) = (self.held_back, now) {
-            self.tell_held_back(by);
+    pub(super) fn note_read_pause(&mut self) {
+        let is_unread = self.is_output_full().then_some(ReadPause::Unread);
+        let now = is_unread.or_else(|| self.read_pause_reason());
+        if let (None, Some(by)) = (self.read_pause, now) {
+            self.log_read_pause(by);
         }
-        self.held_back = now;
+        self.read_pause = now;
     }
 
     #[cold]
-    fn tell_held_back(&self, by: HeldBack) {
+    fn log_read_pause(&self, by: ReadPause) {
         self.counter_of(by).add(1);
         let (peer, session) = (self.client.peer, self.session);
-        self.shared.limit_reports.held_back.info(format_args!(
+        self.shared.limit_reports.read_pauses.info(format_args!(
             "connection from {peer} in session {session} is not read for now: {by}"
         ));
     }
 
-    fn counter_of(&self, by: HeldBack) -> &Counter {
-        let held_back = &self.shared.core.stats.held_back;
+    fn counter_of(&self, by: ReadPause) -> &Counter {
+        let read_pauses = &self.shared.core.stats.read_pauses;
         match by {
-            HeldBack::OwnRequests => &held_back.own_requests,
-            HeldBack::OwnBytes => &held_back.own_bytes,
-            HeldBack::AllRequests => &held_back.all_requests,
-            HeldBack::AllBytes => &held_back.all_bytes,
-            HeldBack::Unread => &held_back.unread,
+            ReadPause::OwnRequests => &read_pauses.own_requests,
+            ReadPause::OwnBytes => &read_pauses.own_bytes,
+            ReadPause::AllRequests => &read_pauses.all_requests,
+            ReadPause::AllBytes => &read_pauses.all_bytes,
+            ReadPause::Unread => &read_pauses.unread,
         }
     }
 
@@ -142,7 +142,7 @@ impl Connection {
     fn poll_reserve(&mut self, bytes: u64, context: &mut Context<'_>) -> Poll<()> {
         while !self.shared.request_bytes.try_reserve(bytes) {
             if self.share.freed.is_none() {
-                self.tell_held_back(HeldBack::AllBytes);
+                self.log_read_pause(ReadPause::AllBytes);
             }
             let freed =
                 self.share.freed.get_or_insert_with(|| Box::pin(self.shared.request_bytes.freed()));

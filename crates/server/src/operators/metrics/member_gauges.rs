@@ -4,11 +4,11 @@
 use herdsman_node::{Node, ServesAs};
 use herdsman_proto::LearnerKind;
 
-use crate::clients::io_threads::Shared;
+use crate::clients::io_threads::ServerContext;
 
 /// All gauges of a member at one moment.
 #[derive(Debug, Default)]
-pub(crate) struct Member {
+pub(crate) struct MemberGauges {
     pub leads: bool,
     pub voters: usize,
     pub learners: usize,
@@ -22,9 +22,9 @@ pub(crate) struct Member {
     pub proposal_sizes: [i64; 3],
 }
 
-impl Member {
+impl MemberGauges {
     /// `None` on a standalone server.
-    pub fn of(shared: &Shared) -> Option<Self> {
+    pub fn of(shared: &ServerContext) -> Option<Self> {
         let core = &shared.core;
         let peers = core.peers()?;
         let mut member = core.with_node(of_node)?;
@@ -37,15 +37,15 @@ impl Member {
     }
 }
 
-fn of_node(node: &Node) -> Option<Member> {
+fn of_node(node: &Node) -> Option<MemberGauges> {
     let zab = node.zab()?;
     let voters: Vec<_> = zab.membership().voters().collect();
-    let mut member = Member {
+    let mut member = MemberGauges {
         leads: node.serves_as() == Some(ServesAs::Leader),
         voters: voters.len(),
         syncs_waiting: node.syncs_waiting(),
         has_linearizable_syncs: node.has_linearizable_syncs(),
-        ..Member::default()
+        ..MemberGauges::default()
     };
     for (_, server, kind) in zab.learners() {
         match kind {

@@ -2,13 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use crate::clients::io_threads::Shared;
-use crate::clients::wire::handshake::TlsDoor;
+use crate::clients::io_threads::ServerContext;
+use crate::clients::wire::handshake::TlsAcceptor;
 use crate::operators::stats::Series;
 use crate::operators::words::{process, status};
 
 /// All gauges at one moment.
-pub(crate) struct Moment {
+pub(crate) struct ServerGauges {
     pub latency: Series,
     pub packets_received: u64,
     pub packets_sent: u64,
@@ -30,8 +30,8 @@ pub(crate) struct Moment {
     pub tls_handshakes: usize,
 }
 
-impl Moment {
-    pub fn of(shared: &Shared) -> Self {
+impl ServerGauges {
+    pub fn of(shared: &ServerContext) -> Self {
         let core = &shared.core;
         let stats = &core.stats;
         let local_sessions = core.with_node(|node| node.sessions().local_len());
@@ -40,7 +40,7 @@ impl Moment {
             let (sessions, watches) = (tree.sessions().count(), tree.watches().count());
             (sessions, tree.node_count(), tree.ephemeral_count(), tree.data_size(), watches)
         };
-        Moment {
+        ServerGauges {
             latency: stats.latency.get(),
             packets_received: stats.packets_received.get(),
             packets_sent: stats.packets_sent.get(),
@@ -59,7 +59,7 @@ impl Moment {
             response_size: stats.response_size.get(),
             last_response_bytes: stats.last_response_bytes.load(Ordering::Relaxed),
             auth_failed: stats.auth_failed.get(),
-            tls_handshakes: shared.tls.as_ref().map_or(0, TlsDoor::under_way),
+            tls_handshakes: shared.tls.as_ref().map_or(0, TlsAcceptor::under_way),
         }
     }
 

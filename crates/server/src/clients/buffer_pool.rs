@@ -22,7 +22,7 @@ pub(crate) fn take_input() -> BytesMut {
 }
 
 /// It is not needed any more.
-pub(crate) fn give_input(mut buffer: BytesMut) {
+pub(crate) fn return_input(mut buffer: BytesMut) {
     if buffer.capacity() <= INPUT_BYTES_MAX {
         buffer.clear();
         INPUT.replace(buffer);
@@ -35,7 +35,7 @@ pub(crate) fn take_output() -> Vec<u8> {
 }
 
 /// It is not needed any more.
-pub(crate) fn give_output(mut buffer: Vec<u8>) {
+pub(crate) fn return_output(mut buffer: Vec<u8>) {
     if buffer.capacity() <= OUTPUT_BYTES_MAX {
         buffer.clear();
         OUTPUT.replace(buffer);
