@@ -1,5 +1,5 @@
-//! How a server starts its threads. Each carries on the tracing span of the thread that started it, so
-//! that the lines of several servers in one process can be told apart.
+//! Starts the threads of a server. Each inherits the tracing span of the thread that started it, so
+//! that the log lines of several servers in one process can be distinguished.
 
 use std::io;
 use std::thread::{Builder, JoinHandle};

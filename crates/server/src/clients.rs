@@ -1,9 +1,10 @@
 //! From a client's socket to the core and back: the ports, connections, their limits and the table of them all.
 //!
-//! `client_sockets` opens the ports, [`listener`] accepts connections, `handshakes` opens those with TLS on threads of
-//! their own, and `io_threads` serve them. A [`connection`] cuts frames in [`intake`], answers reads from the tree
-//! itself and passes writes to the core; replies and events wait in its [`outbox`], and `io_wakers` wake the I/O thread
-//! that owns it. The other modules are limits: descriptors, new sessions, bytes of requests and of unread replies.
+//! `client_sockets` opens the ports, [`listener`] accepts connections, `handshakes` does TLS handshakes on dedicated
+//! threads, and `io_threads` serve the connections. A [`connection`] cuts frames in [`intake`], answers reads from the
+//! tree itself and passes writes to the core; replies and events wait in its [`outbox`], and `io_wakers` wake the I/O
+//! thread that owns it. The other modules are limits: descriptors, new sessions, bytes of requests and of unread
+//! replies.
 
 pub(crate) mod buffer_pool;
 pub(crate) mod client_sockets;

@@ -1,10 +1,10 @@
-//! The node, its tree and everything its outputs go to, behind locks that any thread may take.
+//! The node, its tree and the destinations of its outputs, behind locks that any thread may take.
 //!
-//! The thread that has an input steps the node itself: a hand-off to another thread would cost more
+//! The thread that has an input steps the node itself: passing it to another thread would cost more
 //! than the step. Outputs are carried out before the node's lock is released, so appends reach the
-//! log in zxid order and replies reach a connection in theirs.
+//! log in zxid order and replies reach a connection in the order of its requests.
 //!
-//! Order of locks: node, then tree, then an outbox. A thread that holds the tree never asks for the
+//! Order of locks: node, then tree, then an outbox. A thread that holds the tree never locks the
 //! node.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -33,25 +33,25 @@ use herdsman_runtime::spawn;
 
 use tracing::{error, info};
 
-/// Txns applied in one go; readers get in between two goes.
+/// Txns applied under one write guard of the tree; readers take their turn between two guards.
 const TXNS_PER_GUARD: usize = 256;
-/// Rounds of that many after which others who wait for the node get their turn: a server that has caught up may have
-/// millions of txns to apply.
+/// Number of write guards after which other threads that wait for the node get their turn: a server that has caught up
+/// may have millions of txns to apply.
 const ROUNDS_PER_TURN: u32 = 8;
 
-/// Who gives the node an input.
+/// The thread that gives the node an input.
 #[derive(Clone, Copy)]
 enum Driver {
-    /// For one of its connections.
+    /// An I/O thread, for one of its connections.
     IoThread(usize),
-    /// The log's thread, with something durable that these asked for.
+    /// The log's thread: txns are durable that connections of these I/O threads requested.
     Log { requesters: ThreadSet },
-    /// Anybody else.
+    /// Any other thread.
     Other,
 }
 
 impl Driver {
-    /// Whose connections wait for what comes of it.
+    /// The I/O thread whose connections wait for the result.
     fn requester(self) -> Option<usize> {
         match self {
             Driver::IoThread(thread) => Some(thread),
@@ -59,7 +59,7 @@ impl Driver {
         }
     }
 
-    /// Who puts what is committed into the tree, if others should.
+    /// The threads that apply what is committed, if it is not this one.
     fn appliers(self) -> Option<ThreadSet> {
         match self {
             Driver::Log { requesters } if !requesters.is_empty() => Some(requesters),
@@ -74,7 +74,7 @@ struct State {
     to_wake: ToWake,
 }
 
-/// The shared heart of a server.
+/// The state that all threads of a server share: node, tree, connections, log queue and peers.
 pub struct Core {
     state: Mutex<State>,
     tree: RwLock<Tree>,
@@ -85,27 +85,27 @@ pub struct Core {
     /// Clocks.
     pub clock: Clock,
     commit_queue: Arc<CommitQueue>,
-    /// Something is committed, and an I/O thread was asked to put it into the tree.
+    /// Something is committed, and an I/O thread is to apply it to the tree.
     to_apply: AtomicBool,
-    /// How often the tree was replaced by another one.
+    /// How often the tree was replaced.
     tree_generation: AtomicU64,
     /// The other servers; a standalone server has none.
     peers: Option<Peers>,
-    /// Since when this server has neither led, followed nor served reads only, if it does none of these. Changes
+    /// Since when this server has had no role (leading, following or read-only); `None` while it has one. Changes
     /// under the node's lock.
     without_role_since_ms: watch::Sender<Option<u64>>,
-    /// What made the process useless, if anything has.
+    /// The failure that made the process useless, if any.
     fatal: watch::Sender<Option<String>>,
-    /// Where changes and those who asked for them are written down, if somebody wants that.
+    /// The audit log, if it is enabled.
     audit: Option<Arc<Audit>>,
-    /// What takes too long is told here.
+    /// The log of slow requests.
     pub(crate) slow_requests: SlowRequests,
-    /// How much the process logs, if it lets anybody change that.
+    /// The log level of the process, if it can be changed.
     pub(crate) log_level: OnceLock<LogLevel>,
 }
 
 impl Core {
-    /// Joins a node, its tree and the way to the log.
+    /// Combines a node, its tree and the queue to the log.
     #[must_use]
     pub fn new(
         node: Node,
@@ -136,7 +136,7 @@ impl Core {
         }
     }
 
-    /// Tells what is done, and what takes too long.
+    /// Adds the audit log and the log of slow requests.
     pub(crate) fn with_logs(
         mut self,
         audit: Option<Arc<Audit>>,
@@ -147,7 +147,7 @@ impl Core {
         self
     }
 
-    /// The audit log; `None` if nobody wants one.
+    /// The audit log; `None` if it is disabled.
     pub fn audit(&self) -> Option<&Audit> {
         self.audit.as_deref()
     }
@@ -157,12 +157,12 @@ impl Core {
         self.peers.as_ref()
     }
 
-    /// Changes when another tree takes the place of the one before. Look while you hold the tree.
+    /// A number that changes when the tree is replaced. Read it while holding the tree.
     pub fn tree_generation(&self) -> u64 {
         self.tree_generation.load(Ordering::Acquire)
     }
 
-    /// Puts another tree in the place of the present one.
+    /// Replaces the tree.
     pub fn replace_tree(&self, tree: Tree) {
         let mut current = self.tree.write();
         let old = std::mem::replace(&mut *current, tree);
@@ -171,14 +171,14 @@ impl Core {
         drop_on_thread(old);
     }
 
-    /// Asks the thread that owns the log for a change of the data directory.
+    /// Requests a change of the data directory from the thread that owns the log.
     pub(crate) fn change_disk(&self, change: DiskChange) {
         self.commit_queue.push_change(change);
         self.commit_queue.wake();
     }
 
-    /// Takes up a tree that has just been put in the place of a standalone server's. What is on its way to
-    /// the log belongs to the old one and goes; so do all connections, whose number comes back.
+    /// Continues with a tree that has just replaced a standalone server's. Drops the txns that are queued for the log,
+    /// because they belong to the old tree, closes all connections and returns their number.
     pub(crate) fn restart_with(&self, tree: Tree) -> usize {
         let now = self.clock.now();
         let mut state = self.state.lock();
@@ -190,7 +190,7 @@ impl Core {
             self.tree_generation.fetch_add(1, Ordering::Release);
             state.node.start_over(&current, now);
             state.out.clear();
-            // Before readers get in again: none of them may see the new tree with the old session.
+            // Before the tree is unlocked: no reader may see the new tree with an old session.
             for client in &clients {
                 client.outbox.close(CloseCause::Restored);
             }
@@ -204,12 +204,12 @@ impl Core {
         count
     }
 
-    /// Something without which the process is of no use has failed.
+    /// Reports a failure that makes the process useless.
     pub fn report_fatal(&self, what: String) {
         self.fatal.send_replace(Some(what));
     }
 
-    /// Waits until something has failed without which the process is of no use.
+    /// Waits for a failure that makes the process useless, and returns its description.
     pub async fn fatal(&self) -> String {
         let mut fatal = self.fatal.subscribe();
         let what = fatal.wait_for(Option::is_some).await.ok().and_then(|what| what.clone());
@@ -219,33 +219,33 @@ impl Core {
         }
     }
 
-    /// The tree, to read. Hold it briefly, and never while calling [`Core::step`].
+    /// Locks the tree for reading. Hold it briefly, and never while calling [`Core::step`].
     pub fn tree(&self) -> RwLockReadGuard<'_, Tree> {
         self.tree.read()
     }
 
-    /// Looks at the node.
+    /// Calls `look` with the node locked.
     pub fn with_node<T>(&self, look: impl FnOnce(&Node) -> T) -> T {
         look(&self.state.lock().node)
     }
 
-    /// The same, unless the node is busy for so long.
+    /// Like [`Core::with_node`], but gives up if the node stays locked for `patience`.
     pub fn try_with_node<T>(&self, patience: Duration, look: impl FnOnce(&Node) -> T) -> Option<T> {
         self.state.try_lock_for(patience).map(|state| look(&state.node))
     }
 
-    /// Whether the thread that makes txns durable is there to do so.
+    /// Whether the thread that makes txns durable is running.
     pub fn is_committer_running(&self) -> bool {
         self.commit_queue.is_committer_running()
     }
 
-    /// Gives the node an input and carries out what it asks for.
+    /// Gives the node an input and carries out its outputs.
     pub fn step(&self, input: Input<'_>) {
         self.drive(|node, now, tree, out| node.step(now, input, tree, out));
     }
 
-    /// The same for an I/O thread that may have more of the kind: what comes of it is handed on when all that
-    /// is ready on the thread has had its turn, in one batch.
+    /// Like [`Core::step_all`], for an I/O thread that may have more inputs: its outputs for the log and for other
+    /// servers are dispatched in one batch when all ready connections of the thread have been served.
     pub(crate) fn step_all_in_turn<'a>(
         &self,
         thread: usize,
@@ -259,9 +259,9 @@ impl Core {
         }
     }
 
-    /// The same for a connect request, unless the server has just lost its leader: then nothing is done, and what
-    /// comes back is how long the request may wait for the server to get a role, which takes a few milliseconds in
-    /// most cases. A server that is without a role for longer than `wait_ms_max` lets nobody wait any more.
+    /// Gives the node a connect request, unless the server has just lost its leader: then does nothing and returns how
+    /// long the request may wait for the server to get a role, which takes a few milliseconds in most cases. No request
+    /// waits on a server that has been without a role for longer than `wait_ms_max`.
     pub(crate) fn connect_in_turn(
         &self,
         thread: usize,
@@ -281,21 +281,21 @@ impl Core {
         wait
     }
 
-    /// How long a connect request may wait for this server to get a role; `None` if it has one, or has been without
-    /// for too long.
+    /// Returns how long a connect request may wait for this server to get a role; `None` if it has one, or has been
+    /// without one for too long.
     pub(crate) fn may_wait_for_role(&self, now: Now, wait_ms_max: u64) -> Option<Duration> {
         let since_ms = (*self.without_role_since_ms.borrow())?;
         let left_ms = (since_ms + wait_ms_max).saturating_sub(now.monotonic_ms);
         (left_ms > 0).then(|| Duration::from_millis(left_ms))
     }
 
-    /// Hears when this server gets a role or loses it.
+    /// Returns a receiver that is notified when this server gets or loses a role.
     pub(crate) fn role_changes(&self) -> watch::Receiver<Option<u64>> {
         self.without_role_since_ms.subscribe()
     }
 
-    /// Before anybody is told what follows from a change: a connection that is closed because the role is lost
-    /// looks here.
+    /// Called before the outputs of a change are delivered: a connection that is closed because the role is lost
+    /// reads this.
     fn note_role(&self, now: Now, node: &Node) {
         let has_role = node.serves_as().is_some();
         if has_role == self.without_role_since_ms.borrow().is_some() {
@@ -303,7 +303,7 @@ impl Core {
         }
     }
 
-    /// What an I/O thread does for its connections besides serving them, over and over.
+    /// Wakes the connections of an I/O thread and dispatches their outputs, until cancelled.
     pub(crate) async fn run_io_waker(&self, thread: usize) {
         let end_turn = || {
             if self.to_apply.swap(false, Ordering::AcqRel) {
@@ -314,8 +314,8 @@ impl Core {
         self.clients.io_wakers.run(thread, end_turn).await;
     }
 
-    /// Everything up to here is durable. What is committed by that is put into the tree by a thread of those who
-    /// wait for it, and the log's thread, whose call this is, goes on with the next batch meanwhile.
+    /// Everything up to `zxid` is durable. Called by the log's thread. What is committed by that is applied to the tree
+    /// by one of the I/O threads that wait for it, while the log's thread continues with the next batch.
     pub(crate) fn flushed(&self, zxid: Zxid, requesters: ThreadSet) {
         let step = |node: &mut Node, now, tree: &Tree, out: &mut Outputs| {
             node.step(now, Input::Flushed { zxid }, tree, out);
@@ -325,8 +325,7 @@ impl Core {
         }
     }
 
-    /// Gives the node an input if it is still wanted when the node's turn comes. Tells whether it
-    /// was.
+    /// Gives the node an input if `wanted` returns true once the node is locked. Returns whether it did.
     pub fn step_if(&self, wanted: impl FnOnce() -> bool, input: Input<'_>) -> bool {
         let mut was_wanted = false;
         self.drive(|node, now, tree, out| {
@@ -338,19 +337,19 @@ impl Core {
         was_wanted
     }
 
-    /// Gives the node several inputs, one after the other.
+    /// Gives the node several inputs, in order.
     pub fn step_all<'a>(&self, inputs: impl Iterator<Item = Input<'a>>) {
         self.drive(|node, now, tree, out| {
             inputs.for_each(|input| node.step(now, input, tree, out));
         });
     }
 
-    /// Carries out what the node has asked for while it was made.
+    /// Carries out the outputs of the node's construction.
     pub fn carry_out(&self, outputs: Outputs) {
         self.drive(|_, _, _, out| *out = outputs);
     }
 
-    /// Tells the node that time has passed.
+    /// Notifies the node that time has passed.
     pub fn tick(&self) {
         self.drive(|node, now, tree, out| {
             let (before, expired) = (node.serves_as(), node.sessions().expired());
@@ -362,7 +361,7 @@ impl Core {
         });
     }
 
-    /// Ends sessions whose end was lost.
+    /// Closes sessions whose close request was lost in a restart.
     pub fn close_orphans(&self) {
         self.drive(|node, now, tree, out| node.close_orphans(now, tree, out));
     }
@@ -373,7 +372,7 @@ impl Core {
         }
     }
 
-    /// The log's thread hears that there is something to do; what waits for other servers goes out.
+    /// Wakes the log's thread and sends the queued packets to other servers.
     fn dispatch(&self) {
         self.commit_queue.wake();
         if let Some(peers) = &self.peers {
@@ -381,7 +380,7 @@ impl Core {
         }
     }
 
-    /// Tells whether there is something to hand on.
+    /// Returns whether [`Core::dispatch`] must be called.
     fn drive_without_dispatch(
         &self,
         driver: Driver,
@@ -409,11 +408,11 @@ impl Core {
             }
             rounds += 1;
             let has_had_its_turn = out.is_large() || rounds % ROUNDS_PER_TURN == 0;
-            // Before readers get in again: see `outbox`.
+            // Before the tree is unlocked: see `outbox`.
             needs_dispatch |= self.deliver(now, tree.last_zxid(), node, out, requester, to_wake);
             drop(tree);
             if has_had_its_turn {
-                // There may be many more: others who wait for the node get their turn.
+                // There may be many more: let other threads that wait for the node take their turn.
                 MutexGuard::bump(&mut state);
             }
         }
@@ -430,7 +429,7 @@ impl Core {
         needs_dispatch
     }
 
-    /// Carries out what the node asks for. Tells whether some of it has to be handed on.
+    /// Carries out the node's outputs. Returns whether [`Core::dispatch`] must be called.
     fn deliver(
         &self,
         now: Now,
@@ -502,7 +501,7 @@ impl Core {
         self.note_answer(now, answered, frame.len());
         self.with_client(conn, to_wake, |client| {
             let Answered { xid, op, since_ms, zxid, failed } = answered;
-            // Apache has no name for a write that failed.
+            // Apache's `cons` has no name for a write that failed.
             let op = if failed { OpCode::Error } else { op };
             client.stats.lock().answered(op, xid, zxid, since_ms, now.monotonic_ms);
             client.outbox.send(frame, true)
@@ -550,8 +549,8 @@ impl Core {
     }
 }
 
-/// Applies as many txns as without an audit log, but one after the other: what a session's end deletes
-/// can only be told just before.
+/// Applies as many txns as without an audit log, but one at a time: what the end of a session deletes
+/// is known only just before it is applied.
 fn apply_audited(
     node: &mut Node,
     tree: &mut Tree,
@@ -562,7 +561,7 @@ fn apply_audited(
         let end = node.next_txn().and_then(|entry| audit::session_end(entry, tree));
         let before = tree.last_zxid();
         node.apply(tree, 1, out);
-        // The txn waits for its turn if reads come first.
+        // The txn is not applied yet if reads come first.
         if tree.last_zxid() > before {
             ended.extend(end);
         }
@@ -572,8 +571,8 @@ fn apply_audited(
     }
 }
 
-/// Frees a tree on a thread of its own: with tens of millions of znodes it takes seconds, for which neither readers
-/// nor the log must wait. Without a thread it is freed here.
+/// Frees a tree on its own thread: with tens of millions of znodes it takes seconds, and neither readers
+/// nor the log must wait for that. If no thread can be started, it is freed here.
 pub(crate) fn drop_on_thread(tree: Tree) {
     _ = spawn("old-tree", move || drop(tree));
 }

@@ -1,5 +1,5 @@
-//! A server as a member of an ensemble: [`peers`] carries out what agreement asks of the network, [`role_log`] tells
-//! operators what becomes of this server. The network itself is in `herdsman-quorum`.
+//! A server as a member of an ensemble: [`peers`] carries out what agreement requests from the network, [`role_log`]
+//! logs and counts what happens to this server. The network itself is in the crate `herdsman-quorum`.
 
 pub(crate) mod peers;
 pub mod role_log;

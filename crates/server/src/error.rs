@@ -1,4 +1,4 @@
-//! Why a server does not start.
+//! Errors of [`Server::start`](crate::Server::start).
 
 use std::io;
 use std::path::PathBuf;
@@ -12,15 +12,15 @@ use herdsman_config::ConfigError;
 /// Why a server does not start. Each message says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The configuration is not one that this server can run.
+    /// The configuration is invalid or not supported.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A directory cannot be made.
-    #[error("cannot make {path}: {source}", path = path.display())]
+    /// A directory cannot be created.
+    #[error("cannot create {path}: {source}", path = path.display())]
     Directory {
-        /// Which one.
+        /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
     /// Another server uses the directory.
@@ -32,22 +32,22 @@ pub enum StartError {
     /// The data directory cannot be read.
     #[error(transparent)]
     Recover(#[from] Box<RecoverError>),
-    /// Whether the server may vote cannot be read.
+    /// The file that says whether the server may vote cannot be read.
     #[error(transparent)]
     Voting(#[from] VotingError),
     /// The first snapshot cannot be written.
     #[error(transparent)]
     Snapshot(#[from] SnapshotWriteError),
-    /// A client port's host has no address.
+    /// The host of a client port does not resolve.
     #[error(
-        "{key}={host} has no address: {source}; correct the name, or its entry in the name service"
+        "{key}={host} does not resolve: {source}; correct the host name or its DNS entry"
     )]
     NoAddress {
         /// The setting.
         key: &'static str,
         /// Its value.
         host: String,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
     /// The client port cannot be opened.
@@ -55,10 +55,10 @@ pub enum StartError {
     Bind {
         /// The address.
         endpoint: String,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// A port between servers could not be opened, and is given up.
+    /// A port between servers could not be opened.
     #[error("{0}")]
     PeerPort(String),
     /// The file of the audit log cannot be opened.
@@ -66,30 +66,30 @@ pub enum StartError {
     AuditFile {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
-    /// Keys or certificates cannot be used.
-    #[error("cannot speak TLS {purpose}: {source}")]
+    /// TLS keys or certificates cannot be used.
+    #[error("cannot set up TLS {purpose}: {source}")]
     Tls {
-        /// With whom.
+        /// The connections that use them.
         purpose: &'static str,
         /// What is wrong.
         source: herdsman_tls::TlsError,
     },
-    /// Logins cannot be had as they are configured.
-    #[error("cannot let anybody log in with SASL: {0}")]
+    /// SASL cannot be set up as configured.
+    #[error("cannot set up SASL logins: {0}")]
     Logins(LoginsError),
-    /// Passwords of sessions cannot be made as configured.
+    /// The key of session passwords cannot be used.
     #[error(transparent)]
     SessionKey(#[from] SessionKeyError),
-    /// A thread or socket cannot be had.
-    #[error("the system refuses what the server needs: {0}")]
+    /// A thread or socket cannot be created.
+    #[error("I/O error at startup: {0}")]
     System(#[from] io::Error),
 }
 
 impl StartError {
-    /// The process's exit code, as Apache has them.
+    /// Returns the exit code of the process, as in Apache.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {

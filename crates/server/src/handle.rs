@@ -1,7 +1,6 @@
-//! A running server as its other doors see it: the admin server, its metrics, the console.
+//! A handle to a running server, for other interfaces in the same process: the admin server, metrics, the console.
 //!
-//! A handle may outlive the server; what it shows then is how things were at the end, and it opens no
-//! connections any more.
+//! A handle may outlive the server; it then shows the final state, and cannot open connections.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -16,14 +15,14 @@ use crate::core::Core;
 use crate::operators::words;
 use herdsman_config::Config;
 
-/// A running server, for those who look at it or connect from inside the process.
+/// A handle to inspect a running server and to connect to it from inside the process.
 #[derive(Clone)]
 pub struct ServerHandle {
     pub(crate) shared: Arc<ServerContext>,
     io_handle: Option<IoHandle>,
 }
 
-/// What is in the server's directories. Where data and logs share one, both are all of it.
+/// Sizes of the server's directories. If data and logs share one, both are its total size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirectorySizes {
     /// Bytes below `dataDir`.
@@ -32,17 +31,17 @@ pub struct DirectorySizes {
     pub log_bytes: u64,
 }
 
-/// On whose behalf a connection from inside is opened: what another door has found out about them.
+/// The client on whose behalf an in-process connection is opened, as another interface has authenticated it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Where they are.
+    /// Its address.
     pub address: SocketAddr,
-    /// The subject of the certificate that they have shown, as ACLs have it.
+    /// The subject of its TLS certificate, in the form that ACLs use.
     pub certificate_subject: Option<Arc<str>>,
 }
 
 impl From<SocketAddr> for Caller {
-    /// Somebody of whom nothing but the address is known.
+    /// A caller of whom only the address is known.
     fn from(address: SocketAddr) -> Self {
         Caller { address, certificate_subject: None }
     }
@@ -65,58 +64,58 @@ impl ServerHandle {
         &self.shared.core
     }
 
-    /// What the server was told, with the ports that it really has.
+    /// The configuration, with the actual ports where it says 0.
     #[must_use]
     pub fn config(&self) -> &Config {
         &self.shared.config
     }
 
-    /// The schemes by which clients say who they are.
+    /// The authentication schemes of clients.
     #[must_use]
     pub fn schemes(&self) -> &Schemes {
         &self.shared.settings.schemes
     }
 
-    /// As what it serves; `None` while there is no leader.
+    /// Returns the role in which it serves clients; `None` while there is no leader.
     #[must_use]
     pub fn serves_as(&self) -> Option<ServesAs> {
         self.core().with_node(Node::serves_as)
     }
 
-    /// Whether clients are served at this moment.
+    /// Whether clients are being served.
     #[must_use]
     pub fn is_serving(&self) -> bool {
         !self.is_stopping() && self.core().with_node(Node::serves_clients)
     }
 
-    /// Whether the server is about to end.
+    /// Whether the server is stopping.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.shared.stopping.load(Ordering::Acquire)
     }
 
-    /// The version as the four-letter words tell it: `<release>-<revision>, built on <time>`.
+    /// The version as four-letter words show it: `<release>-<revision>, built on <time>`.
     #[must_use]
     pub fn version(&self) -> String {
         words::full_version()
     }
 
-    /// How much the snapshots and logs take up on disk. Looks at all files: not for a thread that others
-    /// wait for.
+    /// Returns the disk usage of snapshots and logs. Reads the metadata of all files, so do not call it on a thread
+    /// that must not block.
     #[must_use]
     pub fn directory_sizes(&self) -> DirectorySizes {
         let (data_bytes, log_bytes) = words::directory_sizes(&self.shared);
         DirectorySizes { data_bytes, log_bytes }
     }
 
-    /// A connection as the caller would get it from the client port: the same limits, the same handshake,
-    /// and the server takes the caller for the other end. So whoever acts on behalf of somebody elsewhere
-    /// has the rights of their address and certificate, not those of this machine.
+    /// Opens a connection as the caller would get it from the client port: the same limits, the same handshake,
+    /// and the server treats the caller as the peer. So the connection has the rights of the caller's address and
+    /// certificate, not those of this machine.
     ///
     /// # Errors
-    /// The server stops, has no client port, or a limit on connections is reached.
+    /// The server is stopping, has no client port, or a limit on connections is reached.
     pub fn connect_as(&self, caller: impl Into<Caller>) -> io::Result<TcpStream> {
-        let no_port = || io::Error::new(io::ErrorKind::NotConnected, "there is no client port");
+        let no_port = || io::Error::new(io::ErrorKind::NotConnected, "the server has no client port");
         let io_handle = self.io_handle.as_ref().ok_or_else(no_port)?;
         let (inner, outer) = loopback_pair()?;
         io_handle.dispatch(&self.shared, inner, caller.into())?;
@@ -124,8 +123,8 @@ impl ServerHandle {
     }
 }
 
-/// Two ends of one connection inside this machine. Somebody else may connect to the port in between;
-/// that one is turned away.
+/// Returns the two ends of one connection over loopback. Another process may connect to the port first;
+/// its connection is dropped.
 fn loopback_pair() -> io::Result<(TcpStream, TcpStream)> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let outer = TcpStream::connect(listener.local_addr()?)?;

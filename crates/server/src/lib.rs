@@ -1,8 +1,8 @@
-//! The server around the core: sockets, threads, timers, and what operators see.
+//! A running server: sockets, threads, timers and the interfaces for operators.
 //!
 //! [`Server::start`] recovers a data directory and serves clients until it is stopped. Threads: one
-//! accepts connections, a few open those with TLS, one per core serves them, one makes txns durable, one
-//! ticks, one takes snapshots. They meet in [`core::Core`].
+//! accepts connections, a few do TLS handshakes, one per core serves connections, one makes txns durable, one
+//! runs the timers, one takes snapshots. They share [`core::Core`].
 //!
 //! A write passes through the folders in this order: `clients/` (listener, connection, intake), [`core`], `log/`
 //! (commit), `ensemble/` and `quorum/` where there are other servers, and back through `clients/` (outbox).

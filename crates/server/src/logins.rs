@@ -29,7 +29,7 @@ pub enum LoginsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// It is no JAAS file.
@@ -49,7 +49,7 @@ pub enum LoginsError {
         source: LoginError,
     },
     /// A section asks for Kerberos, and it cannot be had.
-    #[error("{path}: section `{section}` asks for Kerberos: {source}", path = path.display())]
+    #[error("{path}: section `{section}` uses Kerberos: {source}", path = path.display())]
     Kerberos {
         /// The file.
         path: PathBuf,
@@ -274,7 +274,7 @@ mod tests {
     #[test]
     fn a_section_for_kerberos_needs_the_feature_and_the_keys() {
         let said = complaint(|_| ());
-        assert!(said.contains("section `Server` asks for Kerberos: "), "{said}");
+        assert!(said.contains("section `Server` uses Kerberos: "), "{said}");
         let reason = match cfg!(feature = "kerberos") {
             true => "taking the key of the service: ",
             false => "build it with `cargo build --features kerberos`",

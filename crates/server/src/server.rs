@@ -1,4 +1,4 @@
-//! A running server, alone or in an ensemble: recovery, threads, and their orderly end.
+//! A running server, standalone or in an ensemble: recovery, threads, and orderly shutdown.
 
 use std::io;
 use std::net::SocketAddr;
@@ -47,7 +47,7 @@ use herdsman_quorum::{NetworkSettings, QuorumNetwork};
 use herdsman_runtime::LimitedLog;
 use herdsman_runtime::spawn;
 
-/// Clients get this long to read their last replies when the server stops.
+/// How long requests in flight may take to complete when the server stops.
 const STOP_GRACE: Duration = Duration::from_secs(2);
 
 /// A running server. Dropping it stops it.
@@ -76,7 +76,7 @@ impl Server {
         Self::start_on(config, &(Arc::new(RealDisk) as Arc<dyn Disk>))
     }
 
-    /// The same, on a given disk.
+    /// Like [`Server::start`], on a given disk.
     pub fn start_on(config: Config, disk: &Arc<dyn Disk>) -> Result<Self, StartError> {
         let audit = audit::from_config(&config)?;
         let started = Self::start_audited(config, disk, audit.clone());
@@ -89,11 +89,11 @@ impl Server {
         started
     }
 
-    /// Looks at what a start would need besides the data: addresses, keys, certificates, the file with logins.
-    /// Changes nothing, also where a server runs.
+    /// Checks what a start needs besides the data: addresses, keys, certificates, the JAAS file.
+    /// Changes nothing, so it can be called while a server is running.
     ///
     /// # Errors
-    /// What a start would fail with.
+    /// The error with which a start would fail.
     pub fn check(config: &Config) -> Result<(), StartError> {
         client_sockets::check_hosts(config)?;
         Certificates::load(config)?;
@@ -103,8 +103,8 @@ impl Server {
         Ok(())
     }
 
-    /// What the first purge of a server with this configuration would delete, as of now; `None` if it never
-    /// deletes anything, or has no directory yet. Changes nothing.
+    /// Returns what the first purge of a server with this configuration would delete now; `None` if it never
+    /// deletes anything, or has no data directory yet. Changes nothing.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -138,7 +138,7 @@ impl Server {
             settings::recover_options(&config, settings::tree_options(&config, hash_seed));
         let recovered = startup::recover(&**disk, &dirs, &options, &stats)?;
         let snapshot_settings = settings::snapshot_settings(&config, disk, &dirs);
-        // After a loss that the operator accepted, the next start must not meet the damage again.
+        // After a loss that the operator accepted, the next start must not find the damage again.
         if recovered.fresh || recovered.accepted_loss.is_some() {
             let SnapshotSettings { compression, last_zxid, .. } = snapshot_settings;
             write_snapshot(Arc::clone(disk), &dirs.data, compression, &recovered.tree, last_zxid)?;
@@ -184,20 +184,20 @@ impl Server {
         Ok(Server { running: Some(running), address, secure_address })
     }
 
-    /// Where clients connect; `None` without a client port.
+    /// Returns the address of the client port, if there is one.
     #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
     }
 
-    /// Where clients connect with TLS; `None` without such a port.
+    /// Returns the address of the TLS client port, if there is one.
     #[must_use]
     pub fn secure_address(&self) -> Option<SocketAddr> {
         self.secure_address
     }
 
-    /// Waits until something has failed without which the server is of no use, and says what: one of
-    /// its ports cannot be opened. It does not stop by itself.
+    /// Waits for a failure that makes the server useless, and returns its description: for example, a port that
+    /// cannot be opened. The server does not stop by itself.
     pub fn failure(&self) -> impl Future<Output = String> + Send + 'static {
         let core = self.running.as_ref().map(|running| Arc::clone(&running.shared.core));
         async move {
@@ -208,32 +208,33 @@ impl Server {
         }
     }
 
-    /// As what it serves; `None` while there is no leader.
+    /// Returns the role in which it serves clients; `None` while there is no leader.
     #[must_use]
     pub fn serves_as(&self) -> Option<ServesAs> {
         self.running.as_ref()?.shared.core.with_node(Node::serves_as)
     }
 
-    /// The last txn that its clients can see.
+    /// Returns the last txn that is visible to its clients.
     #[must_use]
     pub fn last_zxid(&self) -> Zxid {
         let running = self.running.as_ref();
         running.map_or(Zxid::ZERO, |running| running.shared.core.tree().last_zxid())
     }
 
-    /// A way to look at the server and to connect to it, for its other doors. A stopped server has none.
+    /// Returns a handle to inspect the server and to connect to it from the same process, for example for the admin
+    /// server; `None` once stopped.
     #[must_use]
     pub fn handle(&self) -> Option<ServerHandle> {
         let running = self.running.as_ref()?;
         Some(ServerHandle::new(Arc::clone(&running.shared), running.io_handle.clone()))
     }
 
-    /// The core, for a look at what tests want to know; `None` once stopped.
+    /// Returns the core; `None` once stopped.
     pub(crate) fn core(&self) -> Option<&Core> {
         self.running.as_ref().map(|running| &*running.shared.core)
     }
 
-    /// Ends the server as a killed process would: what is not in the log by now will not be.
+    /// Stops the server like a killed process: txns that are not in the log yet are lost.
     pub fn kill(mut self) {
         if let Some(running) = self.running.take() {
             running.commit_queue.abandon();
@@ -241,7 +242,7 @@ impl Server {
         }
     }
 
-    /// Ends the server: no new connections, what is in flight is written, clients are told.
+    /// Stops the server: it accepts no new connections, completes the requests in flight and closes its connections.
     pub fn stop(mut self) {
         self.shut_down();
     }
@@ -259,14 +260,14 @@ impl Drop for Server {
     }
 }
 
-/// What a server is put together from.
+/// The parts from which a server is assembled.
 struct Parts {
     config: Config,
     node_settings: NodeSettings,
     stats: ServerStats,
     lock: DirLock,
     recovered: Recovered,
-    /// What a member of an ensemble is told, and where it comes from.
+    /// The settings and the recovered state of a member of an ensemble.
     member: Option<(ZabSettings, InitialState)>,
     snapshot_settings: SnapshotSettings,
     log: LogWriter,
@@ -352,14 +353,14 @@ impl Parts {
     }
 }
 
-/// The connections with the other members; none alone.
+/// The connections with the other members; `None` for a standalone server.
 fn network(config: &Config, certificates: &Certificates, logins: &Logins) -> Option<QuorumNetwork> {
     let settings = network_settings(config)?;
     let protection = certificates.quorum_protection(config, logins);
     Some(QuorumNetwork::new(NetworkSettings { protection, ..settings }))
 }
 
-/// A standalone server settles what its last life has left; a member looks for the others.
+/// A standalone server ends orphaned sessions; a member of an ensemble starts looking for a leader.
 fn take_up_role(core: &Arc<Core>, outputs: Outputs) -> io::Result<()> {
     let Some(peers) = core.peers() else {
         core.close_orphans();
@@ -446,7 +447,7 @@ impl Running {
     }
 }
 
-/// What is in flight gets a moment to be written and answered.
+/// Waits up to [`STOP_GRACE`] until the requests in flight are written and answered.
 fn drain(shared: &ServerContext, commit_queue: &CommitQueue) {
     let deadline = Instant::now() + STOP_GRACE;
     while !commit_queue.is_stopping()

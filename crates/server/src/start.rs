@@ -1,5 +1,5 @@
-//! How a server starts: what it needs of its configuration ([`settings`], keys and certificates), and what is
-//! recovered and logged before it serves.
+//! Startup: settings of the parts of a server from its configuration ([`settings`], keys and certificates), and
+//! recovery of the data.
 
 pub(crate) mod certificates;
 pub(crate) mod network;

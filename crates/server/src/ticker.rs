@@ -1,4 +1,4 @@
-//! The thread that tells the node that time has passed.
+//! The thread that drives the node's timers.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -11,12 +11,12 @@ use tracing::warn;
 use crate::core::Core;
 use herdsman_runtime::spawn;
 
-/// Sessions come and go, so look at least this often for the next deadline.
+/// The longest sleep: sessions come and go, so the next deadline changes.
 const STEP_MS_MAX: u64 = 100;
-/// In an ensemble deadlines are set all the time by what others say, and some are short.
+/// The longest sleep in an ensemble, where packets from other servers set new and short deadlines all the time.
 const STEP_MS_MAX_WITH_PEERS: u64 = 5;
 const STEP_MS_MIN: u64 = 1;
-/// A longer gap between two looks means that the whole process stood still.
+/// A longer gap between two wake-ups means that the whole process was paused.
 const STANDSTILL_MS: u64 = 1000;
 
 /// The running thread.
@@ -39,7 +39,7 @@ impl Ticker {
                 let now_ms = core.clock.monotonic_ms();
                 if now_ms - looked_ms > STANDSTILL_MS {
                     warn!(
-                        "the process stood still for {} ms: sessions get their whole timeout again",
+                        "the process was paused for {} ms: every session gets a full timeout again",
                         now_ms - looked_ms
                     );
                     core.step(Input::ProcessPaused);

@@ -1,14 +1,14 @@
-//! Buffers that the connections of one I/O thread lend each other. A connection needs them while it is
-//! served, and only one at a time is; an idle one holds none.
+//! Buffers that the connections of one I/O thread share. A connection needs them only while it is
+//! served, and only one is served at a time; an idle connection holds none.
 
 use std::cell::RefCell;
 
 use bytes::BytesMut;
 
-/// A buffer for output that has grown beyond this is given back to the system.
+/// An output buffer that has grown beyond this is freed.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// The same for input. A connection may read as much as fits before anybody has looked at the length of its
-/// frame, so this is little more than one read.
+/// The same for input. A connection may read as much as fits before the length of its frame is checked, so this
+/// is little more than one read.
 const INPUT_BYTES_MAX: usize = 256 * 1024;
 
 thread_local! {

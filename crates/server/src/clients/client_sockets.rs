@@ -1,4 +1,4 @@
-//! The ports for clients while a server starts: bound early, so that a taken port ends the start before
+//! The client ports during startup: bound early, so that an occupied port ends the start before
 //! anything else begins; opened last.
 
 use std::io;
@@ -15,16 +15,16 @@ use crate::error::StartError;
 use crate::start::settings;
 use herdsman_config::{Config, Endpoint};
 
-/// TLS handshakes that may be under way unless a limit is set.
+/// Concurrent TLS handshakes unless a limit is set.
 const HANDSHAKES_MAX: usize = 1024;
 
-/// Bound sockets, and what the TLS one needs.
+/// The bound sockets, and the keys of the TLS one.
 pub(crate) struct ClientSockets {
     plain: Option<TcpListener>,
     secure: Option<(TcpListener, Arc<TlsContext>)>,
 }
 
-/// Looks up the hosts of the client ports, as Apache does when it reads the configuration.
+/// Resolves the hosts of the client ports, as Apache does when it reads the configuration.
 pub(crate) fn check_hosts(config: &Config) -> Result<(), StartError> {
     let listen = &config.listen;
     let ports =
@@ -41,7 +41,7 @@ pub(crate) fn check_hosts(config: &Config) -> Result<(), StartError> {
 }
 
 impl ClientSockets {
-    /// Binds them. The configuration learns what port 0 has become.
+    /// Binds the ports. Replaces port 0 in the configuration with the actual port.
     pub fn bind(config: &mut Config, tls: Option<Arc<TlsContext>>) -> Result<Self, StartError> {
         let backlog = config.listen.backlog;
         let plain = config.listen.client.as_mut().map(|at| bind(at, backlog)).transpose()?;
@@ -68,7 +68,7 @@ impl ClientSockets {
         Some(TlsAcceptor::new(Arc::clone(context), handshakes_max, detection))
     }
 
-    /// Takes clients from now on.
+    /// Starts to accept clients.
     pub fn open(
         self,
         port: Arc<ClientPort>,

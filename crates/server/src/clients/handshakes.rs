@@ -1,8 +1,8 @@
-//! Threads that open connections of the TLS ports, before an I/O thread serves them.
+//! Threads that do the TLS handshakes of new connections, before an I/O thread serves them.
 //!
-//! A handshake takes about as long as a thousand reads. On the I/O threads, clients that are served would wait
-//! behind clients that connect, and after a restart all of them connect at once. Here they wait only for each
-//! other.
+//! A handshake takes about as long as a thousand reads. On the I/O threads, connected clients would wait
+//! behind connecting ones, and after a restart all of them connect at once. Here connecting clients wait only for
+//! each other.
 
 use std::io;
 use std::sync::Arc;
@@ -19,17 +19,17 @@ use crate::clients::wire::Wire;
 use crate::clients::wire::handshake::{HandshakeError, PortProtocol};
 use herdsman_runtime::spawn;
 
-/// One of these threads for so many I/O threads.
+/// Number of I/O threads for each of these threads.
 const IO_THREADS_PER_THREAD: usize = 4;
 
-/// A connection that is to be opened.
+/// An accepted connection before its handshake.
 struct NewConnection {
     stream: std::net::TcpStream,
     admitted: AdmittedClient,
     protocol: PortProtocol,
 }
 
-/// A client that counts as connected; not any more if this is dropped.
+/// A client in the table of connections; dropping this removes it.
 struct AdmittedClient {
     shared: Arc<ServerContext>,
     client: Option<Arc<Client>>,
@@ -40,7 +40,7 @@ impl AdmittedClient {
         self.client.as_ref().expect("taken at the end only")
     }
 
-    /// Somebody else removes it.
+    /// Returns the client; the caller has to remove it.
     fn into_client(mut self) -> Arc<Client> {
         self.client.take().expect("taken once")
     }
@@ -78,7 +78,7 @@ impl HandshakeThreads {
             let (sender, receiver) = mpsc::channel(ACCEPTED_MAX);
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
             let io_threads: Arc<[_]> = io_threads.into();
-            // Handshakes that are under way when the server stops end with the runtime.
+            // Handshakes that are in progress when the server stops end with the runtime.
             let work = move || runtime.block_on(open_connections(receiver, io_threads));
             threads.handles.push(spawn(format!("handshake-{i}"), work)?);
             threads.senders.push(sender);
@@ -86,7 +86,7 @@ impl HandshakeThreads {
         Ok(threads)
     }
 
-    /// Gives a new connection to the next thread; false if too many wait there.
+    /// Passes a new connection to the next thread; returns false if too many wait there.
     pub fn dispatch(
         &self,
         stream: std::net::TcpStream,
@@ -98,7 +98,7 @@ impl HandshakeThreads {
         self.senders[next].try_send(NewConnection { stream, admitted, protocol }).is_ok()
     }
 
-    /// Ends the threads, and the handshakes that are under way.
+    /// Stops the threads, and the handshakes in progress.
     pub fn join(self) {
         drop(self.senders);
         for handle in self.handles {
@@ -116,18 +116,18 @@ async fn open_connections(
     }
 }
 
-/// Opens a connection and gives it to its I/O thread.
+/// Opens a connection and passes it to its I/O thread.
 async fn open_and_pass_on(arrived: NewConnection, io_threads: Arc<[mpsc::Sender<Accepted>]>) {
     let NewConnection { stream, admitted, protocol } = arrived;
     let shared = Arc::clone(&admitted.shared);
     let Some(wire) = open(&shared, admitted.client(), stream, protocol).await else { return };
     let Ok((stream, tls)) = wire.into_parts() else { return };
-    // The place is reserved first, so that a server that stops meanwhile forgets the client.
+    // Reserve the slot first, so that the client is removed if the server stops meanwhile.
     let Ok(place) = io_threads[admitted.client().thread].reserve().await else { return };
     place.send(Accepted { stream, tls, client: admitted.into_client(), vouched_subject: None });
 }
 
-/// Opens a connection through a TLS port, or says in the log why not.
+/// Opens a connection of a TLS port, or logs why it cannot.
 async fn open(
     shared: &ServerContext,
     client: &Client,

@@ -1,4 +1,4 @@
-//! Threads that own connections: one current-thread runtime each, connections stay where they are.
+//! Threads that own connections: one current-thread runtime each; a connection stays on its thread.
 
 use std::io;
 use std::net::SocketAddr;
@@ -36,7 +36,7 @@ use herdsman_runtime::spawn;
 /// Accepted connections that may wait for a thread to take them.
 pub(crate) const ACCEPTED_MAX: usize = 1024;
 
-/// What connections need to know, computed once.
+/// Settings of connections.
 #[derive(Debug)]
 pub(crate) struct ConnSettings {
     pub sizes: SizeLimits,
@@ -53,34 +53,34 @@ pub(crate) struct ConnSettings {
     pub touch_step_ms: u64,
     pub tcp_keep_alive: bool,
     pub schemes: Schemes,
-    /// The schemes of which a client must use one before anything else.
+    /// The schemes of which a client must use one before its first request.
     pub required_schemes: Option<Vec<String>>,
-    /// A client whose SASL login failed may go on without.
+    /// Whether a client whose SASL login failed may continue without.
     pub tolerate_failed_sasl: bool,
-    /// Clients may say which ensemble they look for: one of these, unless there are none.
+    /// Names of this ensemble that clients may check; `None` disables the scheme `ensemble`.
     pub ensemble_names: Option<Vec<String>>,
 }
 
 impl ConnSettings {
-    /// Somebody who has proven these has to prove more.
+    /// Whether a client with these ids still has to log in.
     pub fn asks_for_login(&self, ids: &[Id]) -> bool {
         self.required_schemes
             .as_ref()
             .is_some_and(|schemes| !ids.iter().any(|id| schemes.contains(&id.scheme)))
     }
 
-    /// A login by this scheme is asked for.
+    /// Whether this scheme is one of the required ones.
     pub fn requires(&self, scheme: &str) -> bool {
         self.required_schemes.as_ref().is_some_and(|schemes| schemes.iter().any(|it| it == scheme))
     }
 
-    /// Where a connection's bytes come in.
+    /// Returns an intake with the limits of these settings.
     pub fn intake(&self) -> Intake {
         Intake::new(self.sizes.frame_bytes_max())
     }
 }
 
-/// What all connections share.
+/// What all connections and operator interfaces of a server share.
 pub(crate) struct ServerContext {
     pub core: Arc<Core>,
     pub config: Arc<Config>,
@@ -90,31 +90,31 @@ pub(crate) struct ServerContext {
     pub large_bytes: AtomicU64,
     /// Bytes of all requests that are in memory.
     pub request_bytes: RequestBytes,
-    /// Which file descriptors clients may have.
+    /// The file descriptors that clients may use.
     pub client_descriptors: ClientDescriptors,
     pub trace_mask: AtomicU64,
     pub stopping: AtomicBool,
-    /// Where snapshots are asked for.
+    /// Writes, copies and restores snapshots on request.
     pub snapshots: SnapshotService,
-    /// Who may log in with SASL.
+    /// SASL logins.
     pub logins: Logins,
     /// TLS for clients, if there is a port for it.
     pub tls: Option<TlsAcceptor>,
-    /// What is said about limits that have their effect.
+    /// Log lines about limits that were reached.
     pub limit_reports: LimitReports,
-    /// Clients that prove who they are.
+    /// Log lines about successful authentications.
     pub logins_done: LimitedLog,
-    /// Clients that do not.
+    /// Log lines about failed authentications.
     pub failed_logins: LimitedLog,
 }
 
-/// A connection on its way to its thread.
+/// A connection that is passed to its thread.
 pub(crate) struct Accepted {
     pub stream: std::net::TcpStream,
-    /// After a handshake.
+    /// The TLS session, after a handshake.
     pub tls: Option<Box<ServerConnection>>,
     pub client: Arc<Client>,
-    /// Whose certificate another port of this server has seen.
+    /// The subject of the client's certificate, if another port of this server has verified it.
     pub vouched_subject: Option<Arc<str>>,
 }
 
@@ -123,16 +123,16 @@ pub(crate) struct IoThreads {
     senders: Vec<mpsc::Sender<Accepted>>,
     next: AtomicUsize,
     handles: Vec<JoinHandle<()>>,
-    /// Those that come before, if a port speaks TLS.
+    /// The threads for TLS handshakes, if there is a TLS port.
     handshakes: Option<HandshakeThreads>,
 }
 
-/// A way to the threads that does not keep them running.
+/// A handle to the threads that does not keep them running.
 #[derive(Clone)]
 pub(crate) struct IoHandle(mpsc::WeakSender<Accepted>);
 
 impl IoHandle {
-    /// Gives one of the threads a connection, unless they are ending or busy.
+    /// Passes a connection to one of the threads, unless they are stopping or busy.
     pub fn dispatch(
         &self,
         shared: &ServerContext,
@@ -177,7 +177,7 @@ impl IoThreads {
         Ok(threads)
     }
 
-    /// Gives a new connection to the next thread.
+    /// Passes a new connection to the next thread.
     pub fn dispatch(
         &self,
         shared: &ServerContext,
@@ -185,7 +185,7 @@ impl IoThreads {
         peer: SocketAddr,
         protocol: PortProtocol,
     ) {
-        // A port for both kinds of IP tells an IPv4 address as part of an IPv6 one, which nobody looks for.
+        // A dual-stack socket reports an IPv4 address as an IPv4-mapped IPv6 address; limits and ACLs use the IPv4 one.
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         if let Err(reserved) = shared.client_descriptors.check(&stream) {
             shared.core.stats.connections_rejected.add(1);
@@ -225,12 +225,12 @@ impl IoThreads {
         }
     }
 
-    /// A way to them for connections that do not come through the client port.
+    /// Returns a handle for connections that do not come through the client port.
     pub fn handle(&self) -> Option<IoHandle> {
         self.senders.first().map(|sender| IoHandle(sender.downgrade()))
     }
 
-    /// Lets the threads end, and waits for them.
+    /// Stops the threads and waits for them.
     pub fn join(self) {
         if let Some(handshakes) = self.handshakes {
             handshakes.join();
@@ -242,7 +242,7 @@ impl IoThreads {
     }
 }
 
-/// All that a thread does.
+/// The main loop of a thread.
 async fn serve_connections(
     shared: Arc<ServerContext>,
     thread: usize,
@@ -252,7 +252,7 @@ async fn serve_connections(
     let waker = tokio::spawn(async move { core.run_io_waker(thread).await });
     let connections = TaskTracker::new();
     take_connections(shared, accepted, &connections).await;
-    // Connections that are closing get the time that they allow themselves.
+    // Wait for connections that are closing; they have their own time limit.
     connections.close();
     connections.wait().await;
     waker.abort();
@@ -273,14 +273,14 @@ async fn take_connections(
                 connections.spawn(connection.run());
             }
             Err(error) => {
-                warn!(peer = %client.peer, "connection lost before it began: {error}");
+                warn!(peer = %client.peer, "cannot set up the connection: {error}");
                 shared.core.clients.remove(&client);
             }
         }
     }
 }
 
-/// A socket for the runtime of this thread.
+/// Registers a socket with the runtime of this thread.
 pub(crate) fn prepare(
     shared: &ServerContext,
     stream: std::net::TcpStream,

@@ -1,15 +1,15 @@
-//! How a connection learns that its outbox was filled: one bell for each I/O thread.
+//! Wakes connections whose outbox was filled: one waker for each I/O thread.
 //!
-//! Waking a task of another thread costs a system call, and a txn may have something to say to a thousand
-//! connections. So whoever filled outboxes names their owners and rings once for each thread; a task of that
+//! Waking a task of another thread costs a system call, and a txn may have replies and events for a thousand
+//! connections. So a thread that filled outboxes queues their owners and wakes each I/O thread once; a task of that
 //! thread wakes the owners, which is cheap from there.
 //!
-//! One change may have an event for each of a hundred thousand connections, and sending it takes their thread a
-//! second. So owners who get nothing but events are woken a few at a time: between two steps the thread serves those
-//! who ask for something, or are answered.
+//! One change may have an event for each of a hundred thousand connections, and sending these takes their thread a
+//! second. So owners that get nothing but events are woken a few at a time: between two steps the thread serves
+//! connections with requests and replies.
 //!
-//! The other way round, what the ready connections of an I/O thread ask of the log's thread and of other servers is
-//! handed on once for all of them: the waker's task gets its turn behind theirs.
+//! In the other direction, requests of an I/O thread's ready connections to the log's thread and to other servers are
+//! dispatched once for all of them: the waker's task runs after theirs.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,17 +21,17 @@ use tokio::task::yield_now;
 
 use crate::clients::Client;
 
-/// Some of the first 64 I/O threads; others cannot be in it.
+/// A set of I/O threads, of which it can hold the first 64.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ThreadSet(u64);
 
 impl ThreadSet {
-    /// Nobody is in it.
+    /// Whether it has no members.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Those in it.
+    /// The indexes of its members.
     pub fn iter(self) -> impl Iterator<Item = usize> {
         (0..64).filter(move |thread| self.0 >> thread & 1 == 1)
     }
@@ -45,31 +45,31 @@ impl Extend<usize> for ThreadSet {
     }
 }
 
-/// Owners of outboxes with nothing but events that are woken at a time, at least. The runtime looks for other work
+/// The fewest owners of outboxes with nothing but events that are woken at a time. The runtime looks for other work
 /// about as often.
 const EVENTS_PER_TURN: usize = 64;
-/// If very many wait, this part of them.
+/// If very many wait, the fraction of them that is woken at a time.
 const EVENTS_PER_TURN_DIVISOR: usize = 16;
 
-/// Whom to wake, and for what.
+/// Connections to wake.
 #[derive(Debug, Default)]
 pub(crate) struct ToWake {
-    /// For replies, and whatever else is no event.
+    /// For replies and anything else that is not an event.
     pub soon: Vec<Arc<Client>>,
     /// For events.
     pub for_events: Vec<Arc<Client>>,
 }
 
-/// The io_wakers of all I/O threads.
+/// The wakers of all I/O threads.
 #[derive(Debug)]
 pub(crate) struct IoWakers(Box<[IoWaker]>);
 
 #[derive(Debug, Default)]
 struct IoWaker {
     pending: Mutex<Vec<Arc<Client>>>,
-    /// Each of the thread's clients is there once at most.
+    /// Contains each client of the thread at most once.
     pending_for_events: Mutex<VecDeque<Arc<Client>>>,
-    /// Something is to be handed on at the end of the turn.
+    /// Something is to be dispatched at the end of the turn.
     end_of_turn_scheduled: AtomicBool,
     notify: Notify,
 }
@@ -80,7 +80,7 @@ impl IoWakers {
         IoWakers((0..threads.max(1)).map(|_| IoWaker::default()).collect())
     }
 
-    /// Rings for each of them, and leaves the list empty.
+    /// Wakes these clients, and leaves the list empty.
     pub fn wake_clients(&self, clients: &mut Vec<Arc<Client>>) {
         for (thread, waker) in self.0.iter().enumerate() {
             let mut clients = clients.iter().filter(|client| client.thread == thread).peekable();
@@ -92,7 +92,7 @@ impl IoWakers {
         clients.clear();
     }
 
-    /// The same for all that are to be woken.
+    /// Wakes all clients in `to_wake`, and leaves it empty.
     pub fn wake(&self, to_wake: &mut ToWake) {
         self.wake_clients(&mut to_wake.soon);
         for (thread, waker) in self.0.iter().enumerate() {
@@ -106,7 +106,7 @@ impl IoWakers {
         to_wake.for_events.clear();
     }
 
-    /// The thread itself has something to hand on, and may get more in this turn.
+    /// Runs `end_turn` of the thread after its ready connections have been served.
     pub fn schedule_end_of_turn(&self, thread: usize) {
         let waker = &self.0[thread];
         if !waker.end_of_turn_scheduled.swap(true, Ordering::AcqRel) {
@@ -114,7 +114,7 @@ impl IoWakers {
         }
     }
 
-    /// Waits for a thread's bell, and wakes those for whom it rang; over and over.
+    /// Wakes the queued clients of a thread, until cancelled.
     pub async fn run(&self, thread: usize, end_turn: impl Fn()) {
         let waker = &self.0[thread];
         let mut pending = Vec::new();
@@ -136,14 +136,14 @@ impl IoWakers {
 }
 
 impl IoWaker {
-    /// Wakes the next few who get events. Tells whether there are more.
+    /// Wakes the next few clients that get events. Returns whether there are more.
     fn wake_for_events(&self) -> bool {
         let mut pending = self.pending_for_events.lock();
         let mut few = EVENTS_PER_TURN.max(pending.len() / EVENTS_PER_TURN_DIVISOR);
         while few > 0
             && let Some(client) = pending.pop_front()
         {
-            // Many have looked already, because they asked for something.
+            // Many have emptied their outbox already, because they had requests.
             if client.outbox.leave_queue() {
                 client.outbox.wake();
                 few -= 1;

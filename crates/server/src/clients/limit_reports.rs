@@ -1,20 +1,20 @@
-//! What is said in the log when a limit has its effect on somebody: a line with the address, and so few of
-//! each kind that a flood does not fill the disk. Metrics count all of it.
+//! Log lines about clients that have reached a limit: each has the client's address, and each kind is
+//! rate-limited so that a flood does not fill the disk. Metrics count all cases.
 
 use herdsman_runtime::LimitedLog;
 
-/// The kinds.
+/// One rate limit for each kind of line.
 #[derive(Debug)]
 pub(crate) struct LimitReports {
-    /// Connections that are not let in.
+    /// Connections rejected by a limit.
     pub refusals: LimitedLog,
-    /// Connections that cannot even be looked at, most often for want of file descriptors.
+    /// Connections that cannot be accepted, most often because there are no file descriptors left.
     pub accepts: LimitedLog,
-    /// Connections that asked for no session in time.
+    /// Connections that requested no session in time.
     pub sessionless: LimitedLog,
-    /// Frames that are too long, and bytes that are no request.
+    /// Frames that are too long, and bytes that are not a request.
     pub frames: LimitedLog,
-    /// Requests that are known by their type and make no sense otherwise.
+    /// Requests of a known type that cannot be decoded.
     pub malformed: LimitedLog,
     /// Four-letter words that are not answered.
     pub words: LimitedLog,
@@ -24,13 +24,13 @@ pub(crate) struct LimitReports {
     pub large_replies: LimitedLog,
     /// Requests that waited longer than `throttled_op_wait_time`.
     pub throttled: LimitedLog,
-    /// Sessions that somebody wants to take up with a wrong password.
+    /// Attempts to resume a session with a wrong password.
     pub passwords: LimitedLog,
-    /// Clients that do not read.
+    /// Clients that do not read their replies.
     pub slow_readers: LimitedLog,
     /// Sessions with too many watches.
     pub watches: LimitedLog,
-    /// Connections that are not read for a while. That is no mistake of theirs, only a busy server.
+    /// Connections from which reading is paused. That is not a mistake of the client, the server is busy.
     pub read_pauses: LimitedLog,
 }
 

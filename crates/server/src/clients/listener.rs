@@ -1,4 +1,4 @@
-//! The client port: accepts connections and gives them to the I/O threads.
+//! The client port: accepts connections and passes them to the I/O threads.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
@@ -15,11 +15,11 @@ use crate::clients::wire::handshake::PortProtocol;
 use herdsman_config::Endpoint;
 use herdsman_runtime::spawn;
 
-/// After a failed accept (no file descriptors left), wait for some to come free.
+/// Wait after a failed accept (no file descriptors left) until some may be free.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Where clients connect. A change of membership may move it while the server runs; connections that
-/// stand stay. Apache: `ServerCnxnFactory.reconfigure`.
+/// The client port. A change of membership may move it while the server runs; existing
+/// connections are kept. Apache: `ServerCnxnFactory.reconfigure`.
 #[derive(Debug, Default)]
 pub struct ClientPort {
     state: Mutex<PortState>,
@@ -27,25 +27,25 @@ pub struct ClientPort {
 
 #[derive(Debug, Default)]
 struct PortState {
-    /// As the configuration or the membership names it.
+    /// The endpoint in the configuration or the membership.
     endpoint: Option<Endpoint>,
-    /// Where the thread listens.
+    /// The address on which the thread listens.
     address: Option<SocketAddr>,
-    /// Where it shall listen from now on.
+    /// The socket on which it is to listen next.
     next: Option<TcpListener>,
 }
 
 impl ClientPort {
-    /// At this endpoint, of which the membership has the same idea.
+    /// A port at this endpoint, which is also the one in the membership.
     #[must_use]
     pub fn at(endpoint: Option<Endpoint>) -> Self {
         ClientPort { state: Mutex::new(PortState { endpoint, ..PortState::default() }) }
     }
 
-    /// Listens at another endpoint from now on, if it is another one.
+    /// Moves the port to this endpoint, if it is different.
     ///
     /// # Errors
-    /// It cannot be opened; the old one stays.
+    /// It cannot be opened; the old one stays in use.
     pub fn move_to(&self, endpoint: &Endpoint) -> io::Result<()> {
         let mut state = self.state.lock();
         let Some(old) = state.address else { return Ok(()) };
@@ -63,7 +63,7 @@ impl ClientPort {
         Ok(())
     }
 
-    /// The thread listens here.
+    /// Notes the address on which the thread listens.
     fn opened(&self, address: SocketAddr) {
         self.state.lock().address = Some(address);
     }
@@ -82,7 +82,7 @@ fn is_same(one: &Endpoint, other: &Endpoint) -> bool {
     one.port == other.port && host(one) == host(other)
 }
 
-/// Lets the accepting thread look around: a connection that nobody needs.
+/// Wakes the accepting thread with a connection that is dropped.
 fn wake(mut address: SocketAddr) {
     if address.ip().is_unspecified() {
         address.set_ip(if address.is_ipv6() {
@@ -141,7 +141,7 @@ fn accept_until_stopped(
         if let Some(next) = port.take_next()
             && let Ok(address) = next.local_addr()
         {
-            info!("clients connect at {address} from now on");
+            info!("now listening for clients on {address}");
             listener = next;
             port.opened(address);
         }

@@ -28,18 +28,18 @@ pub enum CloseCause {
     #[error("{0:?}")]
     Core(CloseReason),
     /// Too much is waiting for a client that does not read.
-    #[error("its client does not read what is sent to it (herdsman.unreadBytesPerConnectionMax)")]
+    #[error("the client does not read its replies and events (herdsman.unreadBytesPerConnectionMax)")]
     SlowReader,
     /// Too much is waiting for clients that do not read, and most of it for this one.
     #[error(
-        "too much waits for clients that do not read, and most of it for this one (herdsman.unreadBytesMax)"
+        "unread replies of all clients exceed herdsman.unreadBytesMax, and this client has the most"
     )]
     MostUnread,
     /// The server stops.
-    #[error("the server stops")]
+    #[error("the server is stopping")]
     Shutdown,
     /// An operator has put another tree in the place of the one before.
-    #[error("another tree was restored")]
+    #[error("a snapshot was restored")]
     Restored,
 }
 

@@ -1,17 +1,17 @@
 //! Bytes of requests that all connections together hold in memory.
 //!
-//! Two kinds count. Requests that are with the core count from the moment when they are handed on until they
+//! Two kinds count. Requests in the core count from their submission until they
 //! are answered, in an ensemble with the ids of their connection, which a learner sends along with each. They cannot
-//! be refused, but while there are too many bytes, connections with requests of their own in flight are not read.
-//! The log answers them, so that passes by itself.
+//! be rejected, but while there are too many bytes, connections that have requests in flight are not read.
+//! That resolves itself when the log has written the requests.
 //!
-//! A frame that is longer than what a connection reads at a time counts before the rest of it is read: its
-//! connection asks for room with [`RequestBytes::try_reserve`], and waits with [`RequestBytes::freed`] if there
-//! is none. So a crowd that announces long frames and never finishes them holds no more than the limit. Who
-//! holds room and stalls loses it with its session: only whole requests are signs of life.
+//! A frame that is longer than one read counts before the rest of it is read: its
+//! connection reserves room with [`RequestBytes::try_reserve`], and waits with [`RequestBytes::freed`] if there
+//! is none. So many clients that announce long frames and never finish them hold no more than the limit. A client that
+//! holds room and stalls loses it with its session: only whole requests keep a session alive.
 //!
-//! Shorter frames are free: what they take is bounded by the number of connections. But whoever has long ids waits
-//! for room like one with a long frame.
+//! Shorter frames do not count: their size is bounded by the number of connections. But a connection with long ids
+//! waits for room like one with a long frame.
 //!
 //! Apache counts large requests only (`largeRequestMaxBytes`), and closes the connection.
 
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-/// The count, and those who wait for it to shrink.
+/// The count, and the connections that wait for room.
 #[derive(Debug)]
 pub(crate) struct RequestBytes {
     held: AtomicU64,
@@ -31,37 +31,37 @@ pub(crate) struct RequestBytes {
 }
 
 impl RequestBytes {
-    /// Nothing is held; the limit is about `max`.
+    /// No bytes are held; the limit is about `max`.
     pub fn new(max: u64) -> Self {
         RequestBytes { held: AtomicU64::new(0), max, freed: Arc::default() }
     }
 
-    /// How many there are.
+    /// Returns the number of bytes held.
     pub fn held(&self) -> u64 {
         self.held.load(Ordering::Relaxed)
     }
 
-    /// There are as many as there may be.
+    /// Whether the limit is reached.
     pub fn is_full(&self) -> bool {
         self.held() >= self.max
     }
 
-    /// The core has got so many more.
+    /// Counts bytes that were submitted to the core.
     pub fn add(&self, bytes: u64) {
         self.held.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// So many are gone.
+    /// Releases bytes, and wakes a waiting connection if the limit was reached.
     pub fn release(&self, bytes: u64) {
         let before = self.held.fetch_sub(bytes, Ordering::Relaxed);
-        // Who waits has found it full, so the next release finds it full as well.
+        // A connection waits only after it found the limit reached, so the next release finds it reached as well.
         if before >= self.max {
             self.freed.notify_one();
         }
     }
 
-    /// Takes room for a frame, unless all of it is taken. The last frame may reach beyond the limit:
-    /// otherwise one that is longer than what small ones leave would wait for ever.
+    /// Reserves room for a frame, unless the limit is reached. The last frame may exceed the limit:
+    /// otherwise a frame that is longer than the room that small ones leave would wait forever.
     pub fn try_reserve(&self, bytes: u64) -> bool {
         let take = |held| (held < self.max).then_some(held + bytes);
         let taken = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
@@ -71,8 +71,8 @@ impl RequestBytes {
         taken.is_ok()
     }
 
-    /// Ends when there may be room. Somebody else may have taken it by then. Who has been told and drops this
-    /// without a look leaves the word to the next one.
+    /// Resolves when there may be room. Another connection may have taken it by then. Dropping the future after it was
+    /// notified passes the notification to the next waiter.
     pub fn freed(&self) -> OwnedNotified {
         Arc::clone(&self.freed).notified_owned()
     }

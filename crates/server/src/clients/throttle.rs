@@ -17,7 +17,7 @@ struct Bucket {
     draws: u64,
 }
 
-/// Lets new sessions in at a bounded rate.
+/// Admits new sessions at a bounded rate.
 #[derive(Debug)]
 pub struct SessionThrottle {
     settings: ConnectionThrottle,
@@ -28,7 +28,7 @@ pub struct SessionThrottle {
 }
 
 impl SessionThrottle {
-    /// A full bucket; `new_sessions` says of which kind they are.
+    /// A full bucket; `new_sessions` is the kind of new sessions.
     #[must_use]
     pub fn new(settings: ConnectionThrottle, new_sessions: SessionScope) -> Self {
         let new_session_weight = match new_sessions {
@@ -42,7 +42,7 @@ impl SessionThrottle {
         SessionThrottle { settings, new_session_weight, bucket, random }
     }
 
-    /// May this session be opened or taken up again now?
+    /// Returns whether this session may be opened or resumed now.
     pub fn admits(&self, now_ms: u64, session: SessionId) -> bool {
         let Some(tokens_max) = self.settings.tokens_max else { return true };
         let tokens_max = u64::from(tokens_max.get());
@@ -61,7 +61,7 @@ impl SessionThrottle {
         true
     }
 
-    /// The chance that a session is dropped although there may be tokens.
+    /// The probability that a session is rejected although there may be tokens.
     #[must_use]
     pub fn drop_probability(&self) -> f64 {
         self.bucket.lock().drop_probability

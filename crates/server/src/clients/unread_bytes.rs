@@ -1,15 +1,15 @@
 //! Replies and events that clients have not read yet, over all connections.
 //!
-//! What waits for one connection has limits of its own, but many connections that read nothing could fill the
-//! memory all the same. So there is one budget for all; when it is spent, the connections with the most unread
+//! Each connection has its own limit, but many connections that read nothing could still fill the
+//! memory. So there is one budget for all; when it is exceeded, the connections with the most unread
 //! bytes are closed ([`Clients::close_most_unread`](crate::clients::Clients::close_most_unread)).
 //!
-//! Counting costs nothing as long as clients read: a connection counts what is left after a write, if that has
+//! Counting costs nothing while clients read: a connection counts what is left after a write, if that has
 //! changed, and an outbox counts in steps of [`STEP_BYTES`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What an outbox may hold uncounted.
+/// Bytes that an outbox may hold without counting them.
 pub(crate) const STEP_BYTES: usize = 64 << 10;
 
 /// The budget.
@@ -20,25 +20,25 @@ pub struct UnreadBytes {
 }
 
 impl UnreadBytes {
-    /// Nothing waits.
+    /// An empty budget with this limit.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {
         UnreadBytes { bytes_max, bytes: AtomicU64::new(0) }
     }
 
-    /// A part of what waits has changed its size.
+    /// Replaces a counted number of bytes with another.
     pub fn change(&self, before: u64, now: u64) {
         // Adds the difference in one addition that may wrap around.
         self.bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// What waits.
+    /// Returns the number of unread bytes.
     #[must_use]
     pub fn get(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// How much more than allowed waits.
+    /// Returns how many unread bytes exceed the budget.
     #[must_use]
     pub fn excess(&self) -> u64 {
         self.get().saturating_sub(self.bytes_max)

@@ -181,7 +181,7 @@ impl Peers {
             Output::MembershipPending { membership } => self.network.add_members(membership),
             Output::AllowVoting => self.commit_queue.push_change(DiskChange::AllowVoting),
             Output::Activate { membership } => {
-                info!("the membership of version {:x} is in force", membership.version);
+                info!("now using the membership of version {:x}", membership.version);
                 self.network.set_membership(Arc::clone(membership));
                 let membership = Arc::clone(membership);
                 self.commit_queue.push_change(DiskChange::Activate { membership });

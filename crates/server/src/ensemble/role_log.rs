@@ -238,7 +238,7 @@ impl RoleLog {
         if promised > epoch {
             let text = format!(
                 "server {server} has promised epoch {promised}, but this server leads epoch \
-                 {epoch}: it cannot follow; a later epoch begins if it goes on saying so for a tick"
+                 {epoch}: it cannot follow; if it repeats this for a tick, a later epoch begins"
             );
             let line = Line::new(Level::WARN, text);
             self.lines.push(self.learners.limited(now_ms, server, LineKind::Newer, line));

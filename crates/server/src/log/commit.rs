@@ -381,7 +381,7 @@ impl Committer {
             match self.keeper.make(&self.core, &mut change, &mut self.log) {
                 // A try that failed may have cut part of the log, and what is left then seems to end too early.
                 Ok(Some(herdsman_zab::Input::TruncateMissed)) if reported => {
-                    return Err(Some("the log was cut in part only".to_owned()));
+                    return Err(Some("the log was only partly truncated".to_owned()));
                 }
                 Ok(input) => break input,
                 Err(failure) if failure.is_temporary() => {
@@ -430,7 +430,7 @@ impl Committer {
                     self.note_sync(start.elapsed());
                     if waited {
                         self.core.step(Input::Storage(StorageState::Writable));
-                        info!("the log can be written again: writes are taken");
+                        info!("the log can be written again: accepting writes");
                     }
                     return Ok(flushed.last_zxid);
                 }
@@ -453,7 +453,7 @@ impl Committer {
             _ => "there is room",
         };
         match self.core.peers() {
-            None => error!("{failure}; writes are refused until {needed}, reads go on"),
+            None => error!("{failure}; writes are refused until {needed}, reads continue"),
             Some(_) => error!("{failure}; this server leaves the ensemble until {needed}"),
         }
     }
@@ -490,7 +490,7 @@ impl Committer {
         let Some(failure) = failure else { return };
         self.core.stats.unrecoverable_errors.add(1);
         let from_now_on = match self.core.peers() {
-            None => "writes are refused from now on, reads go on",
+            None => "writes are refused from now on, reads continue",
             Some(_) => "this server leaves the ensemble",
         };
         error!("{failure}; {from_now_on}: check the disk, then restart");

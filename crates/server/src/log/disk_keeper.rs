@@ -75,7 +75,7 @@ pub enum ChangeError {
     Voting(#[from] VotingError),
     /// A membership could not be kept. A server that forgot it would vote by the one before.
     #[error(
-        "cannot keep the new membership beside zoo.cfg: {0}; make its directory writable and restart the server"
+        "cannot save the new membership beside zoo.cfg: {0}; make its directory writable and restart the server"
     )]
     Membership(io::Error),
     /// The log could not be cut.
@@ -182,7 +182,7 @@ impl DiskKeeper {
         let Some(files) = &self.files else { return Ok(()) };
         match files.activate(membership) {
             Err(failure) if Zxid(membership.version as i64).counter() == 0 => {
-                error!("cannot keep the version of the membership beside zoo.cfg: {failure}");
+                error!("cannot save the version of the membership beside zoo.cfg: {failure}");
                 Ok(())
             }
             kept => kept.map_err(ChangeError::Membership),
@@ -204,7 +204,7 @@ impl DiskKeeper {
         *log = self.new_log(log.last_zxid());
         match herdsman_store::truncate(&*self.disk, &self.dirs, zxid) {
             Ok(()) => {
-                info!("cut the log after {zxid}: what followed was never agreed on");
+                info!("truncated the log after {zxid}: the txns after it were never committed");
                 *log = self.new_log(zxid);
                 Ok(Input::Truncated { zxid, tree })
             }
@@ -221,13 +221,13 @@ impl DiskKeeper {
         match truncate_and_reload(&*self.disk, &self.dirs, zxid, &self.recover, progress) {
             Ok(recovered) => {
                 let last_zxid = recovered.tree.last_zxid();
-                info!("cut the log after {last_zxid}: what followed was never agreed on");
+                info!("truncated the log after {last_zxid}: the txns after it were never committed");
                 *log = self.new_log(last_zxid);
                 core.replace_tree(recovered.tree);
                 Ok(Input::Truncated { zxid: last_zxid, tree: TreeAfterCut::Reloaded })
             }
             Err(error @ ReloadError::Impossible { .. }) => {
-                warn!("{error}; everything will be taken from the leader");
+                warn!("{error}; taking a full snapshot from the leader");
                 Ok(Input::TruncateMissed)
             }
             Err(error) => Err(error.into()),
@@ -251,13 +251,13 @@ impl DiskKeeper {
         let file = match install_snapshot(&self.disk, &self.dirs, &tree, compression, last_zxid) {
             Ok(file) => file,
             Err(failure @ (InstallError::Fuzzy { .. } | InstallError::Write(_))) => {
-                error!("{failure}; what was here stays, and the leader is asked again");
+                error!("{failure}; the existing data is unchanged, asking the leader again");
                 return Ok(Input::InstallMissed);
             }
             Err(failure) => return Err(failure.into()),
         };
         info!(
-            "took everything up to {} from the leader: {}",
+            "installed the leader's snapshot up to {}: {}",
             tree.last_zxid(),
             file.path.display()
         );

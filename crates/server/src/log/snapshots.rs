@@ -361,13 +361,13 @@ fn take_snapshot(
             Ok(file)
         }
         Ok(None) => {
-            let given_up = "snapshot given up: the server stops, or took another tree";
+            let given_up = "snapshot abandoned: the server is stopping, or its tree was replaced";
             info!("{given_up}");
             Err(given_up.to_owned())
         }
         Err(failure) => {
             core.stats.snapshot_errors.add(1);
-            error!("{failure}; the logs keep everything until a later snapshot succeeds");
+            error!("{failure}; log files are kept until a later snapshot succeeds");
             Err(failure.to_string())
         }
     }
@@ -424,9 +424,9 @@ fn purge_old_files(core: &Core, settings: &SnapshotSettings, keep: usize) {
     match purge(&*settings.disk, &settings.dirs, keep, needed) {
         Ok(removed) if removed.is_empty() => {}
         Ok(removed) => {
-            info!("purge removed {} old files, {keep} snapshots stay (autopurge)", removed.len());
+            info!("purge removed {} old files and kept {keep} snapshots (autopurge)", removed.len());
         }
-        Err(failure) => warn!("purge failed: {failure}; it will be tried again"),
+        Err(failure) => warn!("purge failed: {failure}; it will be retried"),
     }
 }
 

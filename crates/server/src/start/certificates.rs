@@ -206,13 +206,13 @@ fn look(purpose: &str, context: &TlsContext) {
     match context.reload_if_changed() {
         Ok(Reload::Unchanged) => {}
         Ok(Reload::Reloaded) => {
-            info!("certificates {purpose} were read again; new connections use them");
+            info!("reloaded the certificates {purpose}; new connections use them");
             for warning in context.warnings() {
                 warn!("certificates {purpose}: {warning}");
             }
         }
         Err(error) => warn!(
-            "certificates {purpose} have changed and cannot be used, the old ones stay: {error}"
+            "cannot load the changed certificates {purpose}, still using the old ones: {error}"
         ),
     }
 }

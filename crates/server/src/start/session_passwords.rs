@@ -27,7 +27,7 @@ pub enum SessionKeyError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
     /// The file does not hold a key of valid length.

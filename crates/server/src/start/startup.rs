@@ -158,10 +158,10 @@ impl PhaseClock {
         match progress {
             Progress::Snapshot { path, bytes, bytes_total } => {
                 let percent = bytes * 100 / bytes_total.max(1);
-                info!("starting for {seconds} s: {percent} % of {} read", path.display());
+                info!("starting ({seconds} s so far): read {percent} % of {}", path.display());
             }
             Progress::Log { zxid, .. } => {
-                info!("starting for {seconds} s: log replayed up to {zxid}");
+                info!("starting ({seconds} s so far): replayed the log up to {zxid}");
             }
         }
     }
@@ -169,22 +169,22 @@ impl PhaseClock {
 
 fn report(recovered: &Recovered, took: Duration) {
     for damaged in &recovered.damaged_snapshots {
-        warn!("{damaged}; an older snapshot and the logs since gave the whole state");
+        warn!("{damaged}; recovered the complete state from an older snapshot and the logs after it");
     }
     if let Some(loss) = &recovered.accepted_loss {
         warn!(
-            "accepted by herdsman.acceptLossAfter: {loss}; what was given up is kept as damaged.*"
+            "accepted by herdsman.acceptLossAfter: {loss}; the discarded data is kept as damaged.*"
         );
     }
     if let Some(cut) = &recovered.cut {
         warn!(
-            "{}: cut a torn tail at offset {}: a write that was never acknowledged",
+            "{}: truncated a torn tail at offset {}: it was never acknowledged",
             cut.path.display(),
             cut.offset
         );
     }
     if let Some(mismatch) = &recovered.digest_mismatch {
-        warn!("{mismatch}; the digests of later txns fit, so the tree is right");
+        warn!("{mismatch}; the digests of later txns match, so the tree is correct");
     }
     let tree = &recovered.tree;
     info!(

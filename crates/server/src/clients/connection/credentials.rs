@@ -98,9 +98,9 @@ impl Connection {
             let (peer, wanted) = (self.client.peer, String::from_utf8_lossy(wanted));
             let wanted = shown(&wanted);
             self.shared.failed_logins.warn(format_args!(
-                "{peer} looks for the ensemble {wanted:?}, which is not this one (ensembleAuthName)"
+                "{peer} expects the ensemble {wanted:?}, which is not this one (ensembleAuthName)"
             ));
-            return Err(EndReason::Refused("it looks for another ensemble"));
+            return Err(EndReason::Refused("the client expects another ensemble"));
         }
         reply::header_only(&mut self.output, xid, Zxid::ZERO, None);
         Ok(())

@@ -21,13 +21,13 @@ pub(crate) enum EndReason {
     Io(#[from] io::Error),
     #[error(transparent)]
     BadLength(#[from] BadLength),
-    #[error("a first frame of {0} bytes is no connect request")]
+    #[error("the first frame, of {0} bytes, is not a connect request")]
     NoConnectRequest(i32),
     #[error("undecodable {0}")]
     Undecodable(&'static str),
     #[error("{}", wording(.0))]
     ByServer(CloseCause),
-    #[error("no session within the time allowed (nio.sessionlessCnxnTimeout)")]
+    #[error("no session within the time limit (nio.sessionlessCnxnTimeout)")]
     Sessionless,
     #[error("four-letter word answered")]
     Word,
@@ -35,7 +35,7 @@ pub(crate) enum EndReason {
     TooManySessions,
     #[error("large requests in flight exceed largeRequestMaxBytes")]
     TooManyLargeBytes,
-    #[error("it sets more watches again than herdsman.watchesPerSessionMax allows")]
+    #[error("the client re-registered more watches than herdsman.watchesPerSessionMax allows")]
     TooManyWatches,
     /// Reported where it happened.
     #[error("{0}")]

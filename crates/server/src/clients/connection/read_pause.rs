@@ -33,14 +33,14 @@ impl fmt::Display for ReadPause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             ReadPause::OwnRequests => {
-                "it has many requests in flight (herdsman.requestsPerConnectionMax)"
+                "too many requests in flight on this connection (herdsman.requestsPerConnectionMax)"
             }
             ReadPause::OwnBytes => {
-                "its requests in flight are large (herdsman.requestBytesPerConnectionMax)"
+                "too many bytes of requests in flight on this connection (herdsman.requestBytesPerConnectionMax)"
             }
-            ReadPause::AllRequests => "many requests are in flight (globalOutstandingLimit)",
-            ReadPause::AllBytes => "requests in flight are large (herdsman.requestBytesMax)",
-            ReadPause::Unread => "its client does not read the replies that it has",
+            ReadPause::AllRequests => "too many requests in flight on all connections (globalOutstandingLimit)",
+            ReadPause::AllBytes => "too many bytes of requests in flight on all connections (herdsman.requestBytesMax)",
+            ReadPause::Unread => "the client does not read its replies",
         })
     }
 }
@@ -95,7 +95,7 @@ impl Connection {
         self.counter_of(by).add(1);
         let (peer, session) = (self.client.peer, self.session);
         self.shared.limit_reports.read_pauses.info(format_args!(
-            "connection from {peer} in session {session} is not read for now: {by}"
+            "paused reading from {peer} in session {session}: {by}"
         ));
     }
 

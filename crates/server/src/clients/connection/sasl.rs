@@ -35,7 +35,7 @@ impl Connection {
             },
             SaslLogin::InProgress(login) => login,
             SaslLogin::Ended => {
-                return self.refuse_sasl(xid, "this connection has logged in, or tried to, before");
+                return self.refuse_sasl(xid, "a login was already attempted on this connection");
             }
         };
         match login.step(token) {

@@ -39,11 +39,11 @@ pub(crate) struct TlsAcceptor {
 /// Why there is no wire.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HandshakeError {
-    #[error("{0} TLS handshakes are under way (netty.server.outstandingHandshake.limit)")]
+    #[error("{0} TLS handshakes are already in progress (netty.server.outstandingHandshake.limit)")]
     TooMany(usize),
     #[error("{0}")]
     Handshake(String),
-    #[error("nothing within the time allowed")]
+    #[error("timed out")]
     Late,
     #[error("{0}")]
     Io(#[from] io::Error),

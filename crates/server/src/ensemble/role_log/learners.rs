@@ -147,7 +147,7 @@ impl Learners {
             None => Level::DEBUG,
             Some(left_out) => {
                 if left_out > 0 {
-                    text.push_str(&format!(" (and {left_out} more such lines before)"));
+                    text.push_str(&format!(" ({left_out} similar lines suppressed)"));
                 }
                 level
             }
@@ -233,7 +233,7 @@ impl Learners {
         let learner = self.known.get(&link)?;
         let last = learner.said.map_or(Zxid::ZERO, |(_, last)| last);
         let text = format!(
-            "sending the whole tree to server {}: the log after {last} is incomplete, or too long (snapshotSizeFactor)",
+            "sending a snapshot to server {}: the log after {last} is incomplete, or too long (snapshotSizeFactor)",
             learner.server
         );
         let (server, line) = (learner.server, Line::new(Level::INFO, text));
@@ -248,22 +248,22 @@ impl Learners {
         let lacks_nothing = txns == 0;
         let txns = wording::txns(txns);
         let how = match plan {
-            Plan::Diff if lacks_nothing => "it lacked nothing (DIFF)".to_owned(),
+            Plan::Diff if lacks_nothing => "it was up to date (DIFF)".to_owned(),
             Plan::Diff => format!("it got {txns} (DIFF)"),
             Plan::Log { after } => {
                 format!(
                     "it got the log after {after} from the log files, and {txns} from memory (DIFF)"
                 )
             }
-            Plan::Trunc { to } => format!("it cut its log after {to} and got {txns} (TRUNC)"),
-            Plan::Snap { zxid } => format!("it got the whole tree at {zxid} and {txns} (SNAP)"),
+            Plan::Trunc { to } => format!("it truncated its log after {to} and got {txns} (TRUNC)"),
+            Plan::Snap { zxid } => format!("it got a snapshot at {zxid} and {txns} (SNAP)"),
         };
         let follows = match learner.kind {
             LearnerKind::Follower => "follows",
             LearnerKind::Observer => "observes",
         };
         let (server, took) = (learner.server, duration(now_ms.saturating_sub(learner.since_ms)));
-        let text = format!("server {server} {follows}, {took} after it came: {how}");
+        let text = format!("server {server} {follows} after {took}: {how}");
         let line = Line::new(Level::INFO, text);
         Some(self.limited(now_ms, server, LineKind::UpToDate, line))
     }
@@ -284,30 +284,30 @@ impl Learners {
         let text = match reason {
             // The change of role has its own line, for all of them.
             CloseReason::NotLeading | CloseReason::NotFollowing => {
-                let text = format!("sending server {server} away: {why}");
+                let text = format!("rejecting server {server}: {why}");
                 return Some(Line::new(Level::DEBUG, text));
             }
             CloseReason::UnexpectedPacket if server == me => format!(
-                "another process says that it is server {me}, as this one is: give each server a \
-                 number of its own in its file myid"
+                "another process claims to be server {me}, which is this server: give each server its \
+                 own number in its file myid"
             ),
             CloseReason::Replaced => format!(
                 "server {server} has connected again, so its older link is closed; if this keeps \
                  happening, two servers have the number {server} in their files myid"
             ),
             CloseReason::AlreadyConnected => format!(
-                "another process says that it is server {server}, which is connected already: give each server a \
-                 number of its own in its file myid"
+                "another process claims to be server {server}, which is already connected: give each server its \
+                 own number in its file myid"
             ),
             CloseReason::AheadOfLeader => match learner.said {
                 Some((Some(epoch), last)) => {
                     format!(
-                        "sending server {server} away: {why} (its last txn is {last} of epoch {epoch})"
+                        "rejecting server {server}: {why} (its last txn is {last} of epoch {epoch})"
                     )
                 }
-                _ => format!("sending server {server} away: {why}"),
+                _ => format!("rejecting server {server}: {why}"),
             },
-            _ => format!("sending server {server} away: {why}"),
+            _ => format!("rejecting server {server}: {why}"),
         };
         let kind = match reason {
             CloseReason::Replaced => LineKind::Again,

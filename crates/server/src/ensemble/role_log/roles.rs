@@ -75,7 +75,7 @@ impl RoleLog {
         self.say_unless_repeated(match port {
             LearnerPort::Quorum => {
                 format!(
-                    "server {leader} is the elected leader, found in {took}: joining it to {role}"
+                    "server {leader} is the elected leader, found in {took}: joining as {role}"
                 )
             }
             LearnerPort::ObserverMaster => {
@@ -166,7 +166,7 @@ impl RoleLog {
         if matches!(self.role, Role::Leading { .. }) {
             stats.leader_unavailable.add(took_ms);
         }
-        format!("ready {} after the search began", duration(took_ms))
+        format!("ready after {}", duration(took_ms))
     }
 
     /// A role has ended, or never began.
@@ -179,7 +179,7 @@ impl RoleLog {
         self.commit_latencies.clear();
         let why = reason_in_words(fall);
         let then = match fall {
-            StepDownReason::StorageLost => "it takes no part until that changes",
+            StepDownReason::StorageLost => "not taking part until that changes",
             StepDownReason::VotingAllowed { .. } => "rejoining the same leader as a voter",
             _ => "looking for a leader",
         };
@@ -209,7 +209,7 @@ impl RoleLog {
                 self.failed(now_ms, Some(leader), fall, &text);
             }
             Role::Looking if fall == StepDownReason::StorageLost => {
-                self.say(Level::ERROR, format!("takes no part in elections: {why}"));
+                self.say(Level::ERROR, format!("not taking part in elections: {why}"));
             }
             Role::Looking => {}
         }
@@ -226,7 +226,7 @@ impl RoleLog {
         let Some(untold) = failures.lines.admit(Duration::from_millis(now_ms)) else { return };
         let times = match untold {
             0 => String::new(),
-            times => format!(" (and {times} more times before)"),
+            times => format!(" ({times} more times before)"),
         };
         self.say(Level::WARN, format!("{text}{times}; looking for a leader again"));
     }
@@ -242,12 +242,12 @@ impl CatchingUp {
     fn in_words(&self, last: Zxid) -> String {
         let txns = wording::txns(self.txns);
         match (self.took_tree, self.cut_to) {
-            (false, None) if self.txns == 0 => format!("lacked nothing up to {last} (DIFF); "),
-            (true, _) => format!("took the whole tree and {txns} behind it, up to {last} (SNAP); "),
+            (false, None) if self.txns == 0 => format!("up to date at {last} (DIFF); "),
+            (true, _) => format!("received a snapshot and {txns} after it, up to {last} (SNAP); "),
             (false, Some(to)) => {
-                format!("cut its log after {to} and took {txns}, up to {last} (TRUNC); ")
+                format!("truncated the log after {to} and received {txns}, up to {last} (TRUNC); ")
             }
-            (false, None) => format!("took {txns}, up to {last} (DIFF); "),
+            (false, None) => format!("received {txns}, up to {last} (DIFF); "),
         }
     }
 }
@@ -266,8 +266,8 @@ fn newer_than_leader(leader: ServerId, epoch: u32, view: &ZabView) -> String {
     format!(
         "cannot join server {leader}, which leads epoch {epoch}: this server has already promised \
          epoch {promised}, and its last txn is {last}. The leader begins a later epoch for it within 60 \
-         ticks. If this message goes on: if the others have lost their data, stop them all and start them \
-         again with the data that they should have; if this server's data is of another time or another \
+         ticks. If this message is repeated: if the other servers have lost their data, stop them all and start them \
+         again with the data that they should have; if this server's data is from another time or another \
          ensemble, stop it and move its version-2 directories away, so that it takes everything from \
          the leader"
     )

@@ -112,7 +112,7 @@ fn a_follower_tells_how_it_caught_up_and_why_it_left() {
     fixture.view.state = ServerState::Following;
     fixture.check(
         &[connect(3)],
-        &["INFO server 3 is the elected leader, found in 12 ms: joining it to follow"],
+        &["INFO server 3 is the elected leader, found in 12 ms: joining as a follower"],
     );
     fixture.now_ms = 20;
     let promise = QuorumPacket::AckEpoch { last_zxid: Zxid::ZERO, current_epoch: Some(0) };
@@ -122,8 +122,8 @@ fn a_follower_tells_how_it_caught_up_and_why_it_left() {
     let following = RoleStatus::Following { link: LinkId(7), leader: ServerId(3) };
     fixture.check(
         &[Output::RoleChanged(following)],
-        &["INFO following server 3 in epoch 2; took 2 txns, up to 0x100000002 (DIFF); ready 31 ms \
-           after the search began"],
+        &["INFO following server 3 in epoch 2; received 2 txns, up to 0x100000002 (DIFF); ready after \
+           31 ms"],
     );
     let stats = &fixture.stats;
     let times = [&stats.election, &stats.follower_sync, &stats.unavailable].map(|s| s.get().sum);
@@ -144,10 +144,10 @@ fn cuts_and_whole_trees_are_named() {
         Output::InstallSnapshot { link, zxid: Zxid(9) },
     ];
     for (how, expected) in [
-        (install, "took the whole tree and 1 txn behind it, up to 0xa (SNAP)"),
+        (install, "received a snapshot and 1 txn after it, up to 0xa (SNAP)"),
         (
             vec![Output::Truncate { zxid: Zxid(8), tree: TreeAfterCut::Reloaded }],
-            "cut its log after 0x8 and took no txns, up to 0xa (TRUNC)",
+            "truncated the log after 0x8 and received no txns, up to 0xa (TRUNC)",
         ),
     ] {
         let mut fixture = Fixture::new();
@@ -171,11 +171,11 @@ fn the_same_failure_is_told_once_a_minute() {
         told_lines.extend(fixture.fall(StepDownReason::LeaderSilent));
     }
     told_lines.retain(|line| !line.starts_with("DEBUG"));
-    let failed = "WARN could not join server 3: nothing came from it for too long";
+    let failed = "WARN could not join server 3: it was silent for too long";
     let expected = [
-        "INFO server 3 is the elected leader, found in 1.0 s: joining it to follow".to_owned(),
+        "INFO server 3 is the elected leader, found in 1.0 s: joining as a follower".to_owned(),
         format!("{failed}; looking for a leader again"),
-        format!("{failed} (and 59 more times before); looking for a leader again"),
+        format!("{failed} (59 more times before); looking for a leader again"),
     ];
     assert_eq!(told_lines, expected);
     assert_eq!(fixture.stats.searches.get(), 100);
@@ -211,7 +211,7 @@ fn a_leader_that_lacks_what_is_agreed_on_is_told_once_a_minute() {
     for piece in ["join server 3", "ends with 0x0", "txn 0x1f4 was agreed on", "version-2"] {
         assert!(lines[0].contains(piece), "{lines:?}");
     }
-    assert!(lines[1].contains("(and 59 more times before)"), "{lines:?}");
+    assert!(lines[1].contains("(59 more times before)"), "{lines:?}");
 }
 
 #[test]
@@ -265,7 +265,7 @@ fn servers_that_are_not_listed_hide_no_line_about_a_member() {
     fixture.introduce(200, 3, 0);
     let close = Output::Close { link: LinkId(200), reason: CloseReason::TimedOut };
     let lines = fixture.note(&[close]);
-    assert!(lines[0].starts_with("WARN sending server 3 away"), "{lines:?}");
+    assert!(lines[0].starts_with("WARN rejecting server 3"), "{lines:?}");
 }
 
 #[test]
@@ -280,16 +280,16 @@ fn a_leader_tells_how_its_learners_caught_up() {
     let snap = Output::SendSnapshot { link: LinkId(2), zxid: Zxid(2) };
     fixture.check(
         &[diff, send(1, proposal(1)), send(1, proposal(2)), snap],
-        &["INFO sending the whole tree to server 3: the log after 0x0 is incomplete, or too long (snapshotSizeFactor)"],
+        &["INFO sending a snapshot to server 3: the log after 0x0 is incomplete, or too long (snapshotSizeFactor)"],
     );
     fixture.now_ms = 50;
     let leading = Output::RoleChanged(RoleStatus::Leading { epoch: 1 });
     fixture.check(
         &[leading, send(1, QuorumPacket::UpToDate), send(2, QuorumPacket::UpToDate)],
         &[
-            "INFO leading epoch 1; ready 50 ms after the search began",
-            "INFO server 2 follows, 10 ms after it came: it got 2 txns (DIFF)",
-            "INFO server 3 follows, 10 ms after it came: it got the whole tree at 0x2 and no txns (SNAP)",
+            "INFO leading epoch 1; ready after 50 ms",
+            "INFO server 2 follows after 10 ms: it got 2 txns (DIFF)",
+            "INFO server 3 follows after 10 ms: it got a snapshot at 0x2 and no txns (SNAP)",
         ],
     );
     let stats = &fixture.stats;
@@ -323,7 +323,7 @@ fn a_leader_that_loses_a_voter_says_how_many_more_may_go() {
     fixture.check(
         &[silent],
         &[
-            "WARN sending server 4 away: nothing was heard of it for too long, or it did not catch up in time",
+            "WARN rejecting server 4: it was silent for too long, or did not catch up in time",
             "WARN server 4 no longer follows: 3 of 5 voters are left; if one more is lost, writes stop",
         ],
     );
@@ -364,7 +364,7 @@ fn numbers_used_twice_are_named() {
         close(3, CloseReason::NotLeading),
     ]);
     assert!(lines[0].contains("two servers have the number 2 in their files myid"), "{lines:?}");
-    assert!(lines[1].contains("another process says that it is server 1"), "{lines:?}");
+    assert!(lines[1].contains("another process claims to be server 1"), "{lines:?}");
     assert!(lines[2].starts_with("DEBUG"), "{lines:?}");
     assert_eq!(fixture.log.learners(), 0);
 }

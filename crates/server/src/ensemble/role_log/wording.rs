@@ -11,21 +11,21 @@ pub(super) fn reason_in_words(reason: StepDownReason) -> Cow<'static, str> {
     Cow::Borrowed(match reason {
         StepDownReason::NoQuorum => "too few voters answer",
         StepDownReason::NotSupported => "most voters support another server",
-        StepDownReason::LeaderLost => "there is no connection to it",
+        StepDownReason::LeaderLost => "the connection to it is lost",
         StepDownReason::LeaderRefused => {
-            "it does not keep to the protocol, or has no right to lead"
+            "it violates the protocol, or is not entitled to lead"
         }
         StepDownReason::LeaderBehind { end, committed } => {
             return Cow::Owned(leader_behind(end, committed));
         }
-        StepDownReason::LeaderSilent => "nothing came from it for too long",
+        StepDownReason::LeaderSilent => "it was silent for too long",
         StepDownReason::StartOver => {
-            "the log cannot be cut where it says, so everything is taken from it"
+            "the log cannot be truncated where it says, so a full snapshot is needed"
         }
-        StepDownReason::StorageLost => "the disk takes no writes",
-        StepDownReason::EpochExhausted => "this epoch has no zxids left, so a new one begins",
+        StepDownReason::StorageLost => "the disk cannot be written",
+        StepDownReason::EpochExhausted => "this epoch has no zxids left, so a new epoch begins",
         StepDownReason::NoEpochLeft => {
-            "all epochs are used up; docs/operating.md says how to give the ensemble new ones"
+            "all epochs are used up; see docs/operating.md for the remedy"
         }
         StepDownReason::EpochOutbid => {
             "a voter has promised a later epoch, or too few can promise this one, so a new one begins"
@@ -38,8 +38,8 @@ pub(super) fn reason_in_words(reason: StepDownReason) -> Cow<'static, str> {
 /// What the leader lacks may come a moment later if it is Apache's. If not, only a person can know who is right.
 fn leader_behind(end: Zxid, committed: Zxid) -> String {
     format!(
-        "its history ends with {end}, but this server knows that the txn {committed} was agreed on, and does not give \
-         it up. If this message goes on: if the other servers have lost data, keep this server's version-2 \
+        "its history ends with {end}, but this server knows that the txn {committed} was agreed on, and keeps \
+         it. If this message is repeated: if the other servers have lost data, keep this server's version-2 \
          directories, stop the others and start them again with the data that they should have; if they were put \
          back to an earlier state on purpose, stop this server and move its version-2 directories away, so that it \
          takes everything from the leader"
@@ -50,8 +50,8 @@ fn leader_behind(end: Zxid, committed: Zxid) -> String {
 pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
     match reason {
         CloseReason::NotLeading => "this server does not lead",
-        CloseReason::NotFollowing => "this server does not follow it any more",
-        CloseReason::UnexpectedPacket => "what it sent makes no sense at this point",
+        CloseReason::NotFollowing => "this server no longer follows it",
+        CloseReason::UnexpectedPacket => "it sent an unexpected packet",
         CloseReason::NewerConfig => {
             "its list of servers is newer than this server's; compare the two configurations"
         }
@@ -59,23 +59,23 @@ pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
             "it has txns that this server lacks, so it should lead itself"
         }
         CloseReason::ImplausibleEpoch => {
-            "it says that it has promised an epoch that is too far ahead of this server's to be true. If it is a \
+            "it claims to have promised an epoch that is implausibly far ahead of this server's. If it is a \
              member, its epoch files are damaged or another ensemble's: move both of its version-2 directories \
              aside and start it with -Dzookeeper.db.autocreate=false"
         }
         CloseReason::OldEpoch => "the epoch that it leads is over",
         CloseReason::TimedOut => {
-            "nothing was heard of it for too long, or it did not catch up in time"
+            "it was silent for too long, or did not catch up in time"
         }
-        CloseReason::Gap => "what it sent does not continue what came before",
+        CloseReason::Gap => "its txns do not continue the previous ones",
         CloseReason::Replaced => "it has connected again",
         CloseReason::MembershipChanged => {
             "the membership changed while it was catching up; it must reconnect"
         }
-        CloseReason::AlreadyConnected => "the server with its number is connected already",
+        CloseReason::AlreadyConnected => "a server with the same number is already connected",
         CloseReason::TooMany => "too many servers are connected",
         CloseReason::NotObserverMaster => "this server does not follow, so it serves no observers",
-        CloseReason::NotAnObserver => "it is no observer, and only those are served at this port",
+        CloseReason::NotAnObserver => "it is not an observer, and only observers are served on this port",
     }
 }
 

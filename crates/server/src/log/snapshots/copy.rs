@@ -48,7 +48,7 @@ pub enum CopyError {
     #[error(transparent)]
     TooManyChanges(#[from] TooManyChanges),
     /// Another tree has taken the place of the one that was copied.
-    #[error("the server took another tree while it was copied; try again")]
+    #[error("the server's tree was replaced during the copy; try again")]
     Replaced,
     /// It could not be written.
     #[error(transparent)]
@@ -57,11 +57,11 @@ pub enum CopyError {
     #[error(transparent)]
     Read(#[from] SnapshotError),
     /// The folder for copies cannot be used.
-    #[error("the folder for copies {folder} cannot be used: {source}", folder = folder.display())]
+    #[error("cannot use the directory for copies {folder}: {source}", folder = folder.display())]
     Folder {
         /// Which.
         folder: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: io::Error,
     },
 }
@@ -91,7 +91,7 @@ impl TreeCopy {
 impl Drop for TreeCopy {
     fn drop(&mut self) {
         if let Err(error) = self.disk.remove(&self.path) {
-            tracing::warn!("a copy stays in {}: {error}", self.path.display());
+            tracing::warn!("cannot remove the copy {}: {error}", self.path.display());
         }
     }
 }

@@ -58,7 +58,7 @@ pub enum RestoreError {
     NoZxid,
     /// The tree that comes out is another one than was written.
     #[error(
-        "the snapshot's digest is {stored}, its znodes make {computed}: it was taken while writes went on \
+        "digest mismatch: the snapshot records {stored}, its znodes have {computed}; it was taken during writes \
          and needs its log, or it is damaged"
     )]
     Digest {
@@ -68,7 +68,7 @@ pub enum RestoreError {
         computed: i64,
     },
     /// The znodes do not make a tree.
-    #[error("the snapshot's znodes make no tree: {0}")]
+    #[error("the snapshot's znodes do not form a tree: {0}")]
     NoTree(#[from] LoadError),
     /// It is between two moments.
     #[error(
@@ -82,14 +82,14 @@ pub enum RestoreError {
         newest_effect: Zxid,
     },
     /// The log is full or broken.
-    #[error("the server's disk takes no writes at the moment")]
+    #[error("the server cannot write to its disk at the moment")]
     NotWritable,
     /// It could not be put in place; what was there is still there.
-    #[error("{0}; what was here stays")]
+    #[error("{0}; the existing data is unchanged")]
     Install(InstallError),
     /// The disk failed at the wrong moment.
     #[error(
-        "the disk failed while the snapshot was put in place: the server takes no writes; restart it to see which state it is in"
+        "the disk failed while the snapshot was being installed: the server refuses writes; restart it to see which state it is in"
     )]
     Broken,
     /// The server ends.
@@ -143,10 +143,10 @@ pub enum IncomingError {
     #[error("another snapshot is being restored")]
     Busy,
     /// The disk is too small for it.
-    #[error("the snapshot is larger than the {0} bytes that the disk has room for")]
+    #[error("the snapshot is larger than the {0} bytes that are available on the disk")]
     TooLarge(u64),
     /// The disk failed.
-    #[error("the snapshot cannot be kept: {0}")]
+    #[error("cannot store the snapshot: {0}")]
     Io(#[from] std::io::Error),
 }
 
@@ -178,7 +178,7 @@ impl Drop for IncomingSnapshot {
     fn drop(&mut self) {
         self.file = None;
         if let Err(error) = self.disk.remove(&self.path) {
-            warn!("an unused snapshot stays in {}: {error}", self.path.display());
+            warn!("cannot remove the unused snapshot {}: {error}", self.path.display());
         }
     }
 }
@@ -307,6 +307,6 @@ pub(crate) fn zxid_after(seen: Zxid, restored: Zxid) -> Zxid {
 pub(crate) fn tell(restored: &Restored) {
     let Restored { zxid, server_zxid, closed } = restored;
     info!(
-        "restored a snapshot of txn {zxid} as txn {server_zxid}: all else is gone, {closed} connections were closed"
+        "restored a snapshot of txn {zxid} as txn {server_zxid}: all previous data was replaced, {closed} connections were closed"
     );
 }

@@ -117,7 +117,7 @@ impl Pipe {
             drop(queue);
             self.lost.add(1);
             if is_first {
-                error!("the audit log cannot be written fast enough: lines are being lost");
+                error!("the queue of the audit log is full: lines are being lost");
             }
             return true;
         }
@@ -182,7 +182,7 @@ impl Writer {
                         let error = outcome.err().unwrap_or(io::ErrorKind::WriteZero.into());
                         let path = self.path.display();
                         error!(
-                            "cannot write the audit log {path}: {error}; its lines wait in memory"
+                            "cannot write the audit log {path}: {error}; keeping its lines in memory"
                         );
                     }
                     if !self.pipe.pause() {
@@ -208,7 +208,7 @@ impl Writer {
     fn give_up(&self, rest: &[u8]) {
         let lines = rest.iter().filter(|&&byte| byte == b'\n').count() as u64;
         self.pipe.lost.add(lines);
-        error!("the server stops and {lines} lines of the audit log are lost");
+        error!("the server is stopping and {lines} lines of the audit log are lost");
     }
 
     /// True if lines go to another file now.
@@ -221,13 +221,13 @@ impl Writer {
         match append_to(&self.path) {
             Ok(file) => {
                 self.file = file;
-                info!("the audit log goes to a new file {}", self.path.display());
+                info!("the audit log continues in a new file {}", self.path.display());
                 true
             }
             Err(error) => {
                 let path = self.path.display();
                 warn!(
-                    "cannot open the audit log {path} again: {error}; going on with the old file"
+                    "cannot reopen the audit log {path}: {error}; still writing to the old file"
                 );
                 false
             }
