@@ -39,9 +39,7 @@ pub enum StartError {
     #[error(transparent)]
     Snapshot(#[from] SnapshotWriteError),
     /// The host of a client port does not resolve.
-    #[error(
-        "{key}={host} does not resolve: {source}; correct the host name or its DNS entry"
-    )]
+    #[error("{key}={host} does not resolve: {source}; correct the host name or its DNS entry")]
     NoAddress {
         /// The setting.
         key: &'static str,

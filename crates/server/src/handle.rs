@@ -115,7 +115,8 @@ impl ServerHandle {
     /// # Errors
     /// The server is stopping, has no client port, or a limit on connections is reached.
     pub fn connect_as(&self, caller: impl Into<Caller>) -> io::Result<TcpStream> {
-        let no_port = || io::Error::new(io::ErrorKind::NotConnected, "the server has no client port");
+        let no_port =
+            || io::Error::new(io::ErrorKind::NotConnected, "the server has no client port");
         let io_handle = self.io_handle.as_ref().ok_or_else(no_port)?;
         let (inner, outer) = loopback_pair()?;
         io_handle.dispatch(&self.shared, inner, caller.into())?;

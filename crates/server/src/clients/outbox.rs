@@ -28,7 +28,9 @@ pub enum CloseCause {
     #[error("{0:?}")]
     Core(CloseReason),
     /// Too much is waiting for a client that does not read.
-    #[error("the client does not read its replies and events (herdsman.unreadBytesPerConnectionMax)")]
+    #[error(
+        "the client does not read its replies and events (herdsman.unreadBytesPerConnectionMax)"
+    )]
     SlowReader,
     /// Too much is waiting for clients that do not read, and most of it for this one.
     #[error(

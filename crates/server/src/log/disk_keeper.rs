@@ -221,7 +221,9 @@ impl DiskKeeper {
         match truncate_and_reload(&*self.disk, &self.dirs, zxid, &self.recover, progress) {
             Ok(recovered) => {
                 let last_zxid = recovered.tree.last_zxid();
-                info!("truncated the log after {last_zxid}: the txns after it were never committed");
+                info!(
+                    "truncated the log after {last_zxid}: the txns after it were never committed"
+                );
                 *log = self.new_log(last_zxid);
                 core.replace_tree(recovered.tree);
                 Ok(Input::Truncated { zxid: last_zxid, tree: TreeAfterCut::Reloaded })

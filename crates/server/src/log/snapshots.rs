@@ -424,7 +424,10 @@ fn purge_old_files(core: &Core, settings: &SnapshotSettings, keep: usize) {
     match purge(&*settings.disk, &settings.dirs, keep, needed) {
         Ok(removed) if removed.is_empty() => {}
         Ok(removed) => {
-            info!("purge removed {} old files and kept {keep} snapshots (autopurge)", removed.len());
+            info!(
+                "purge removed {} old files and kept {keep} snapshots (autopurge)",
+                removed.len()
+            );
         }
         Err(failure) => warn!("purge failed: {failure}; it will be retried"),
     }

@@ -169,7 +169,9 @@ impl PhaseClock {
 
 fn report(recovered: &Recovered, took: Duration) {
     for damaged in &recovered.damaged_snapshots {
-        warn!("{damaged}; recovered the complete state from an older snapshot and the logs after it");
+        warn!(
+            "{damaged}; recovered the complete state from an older snapshot and the logs after it"
+        );
     }
     if let Some(loss) = &recovered.accepted_loss {
         warn!(

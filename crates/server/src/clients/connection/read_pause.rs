@@ -94,9 +94,10 @@ impl Connection {
     fn log_read_pause(&self, by: ReadPause) {
         self.counter_of(by).add(1);
         let (peer, session) = (self.client.peer, self.session);
-        self.shared.limit_reports.read_pauses.info(format_args!(
-            "paused reading from {peer} in session {session}: {by}"
-        ));
+        self.shared
+            .limit_reports
+            .read_pauses
+            .info(format_args!("paused reading from {peer} in session {session}: {by}"));
     }
 
     fn counter_of(&self, by: ReadPause) -> &Counter {

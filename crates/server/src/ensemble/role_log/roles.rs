@@ -74,9 +74,7 @@ impl RoleLog {
         let took = duration(took_ms);
         self.say_unless_repeated(match port {
             LearnerPort::Quorum => {
-                format!(
-                    "server {leader} is the elected leader, found in {took}: joining as {role}"
-                )
+                format!("server {leader} is the elected leader, found in {took}: joining as {role}")
             }
             LearnerPort::ObserverMaster => {
                 format!("there is a leader, found in {took}: observing through server {leader}")

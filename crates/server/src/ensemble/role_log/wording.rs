@@ -12,9 +12,7 @@ pub(super) fn reason_in_words(reason: StepDownReason) -> Cow<'static, str> {
         StepDownReason::NoQuorum => "too few voters answer",
         StepDownReason::NotSupported => "most voters support another server",
         StepDownReason::LeaderLost => "the connection to it is lost",
-        StepDownReason::LeaderRefused => {
-            "it violates the protocol, or is not entitled to lead"
-        }
+        StepDownReason::LeaderRefused => "it violates the protocol, or is not entitled to lead",
         StepDownReason::LeaderBehind { end, committed } => {
             return Cow::Owned(leader_behind(end, committed));
         }
@@ -64,9 +62,7 @@ pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
              aside and start it with -Dzookeeper.db.autocreate=false"
         }
         CloseReason::OldEpoch => "the epoch that it leads is over",
-        CloseReason::TimedOut => {
-            "it was silent for too long, or did not catch up in time"
-        }
+        CloseReason::TimedOut => "it was silent for too long, or did not catch up in time",
         CloseReason::Gap => "its txns do not continue the previous ones",
         CloseReason::Replaced => "it has connected again",
         CloseReason::MembershipChanged => {
@@ -75,7 +71,9 @@ pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
         CloseReason::AlreadyConnected => "a server with the same number is already connected",
         CloseReason::TooMany => "too many servers are connected",
         CloseReason::NotObserverMaster => "this server does not follow, so it serves no observers",
-        CloseReason::NotAnObserver => "it is not an observer, and only observers are served on this port",
+        CloseReason::NotAnObserver => {
+            "it is not an observer, and only observers are served on this port"
+        }
     }
 }
 

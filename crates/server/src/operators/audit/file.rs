@@ -226,9 +226,7 @@ impl Writer {
             }
             Err(error) => {
                 let path = self.path.display();
-                warn!(
-                    "cannot reopen the audit log {path}: {error}; still writing to the old file"
-                );
+                warn!("cannot reopen the audit log {path}: {error}; still writing to the old file");
                 false
             }
         }
