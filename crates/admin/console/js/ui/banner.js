@@ -34,7 +34,7 @@ export function watchServer(banner, place) {
     }
   });
   server.onChange(() => drawState(place));
-  new Scope().every(POLL_INTERVAL_MS, ask);
+  new Scope().every(POLL_INTERVAL_MS, poll);
 }
 
 async function poll() {
