@@ -1,4 +1,4 @@
-//! Access control lists: who (`scheme:id`) may do what (permission bits) with a znode.
+//! Access control lists: the permissions (bits) of ids (`scheme:id`) on a znode.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,10 +21,10 @@ impl Perms {
     pub const DELETE: Perms = Perms(8);
     /// Replace the ACL.
     pub const ADMIN: Perms = Perms(16);
-    /// Everything.
+    /// All permissions.
     pub const ALL: Perms = Perms(31);
 
-    /// Any of `wanted`'s bits is among these.
+    /// Whether any of `wanted`'s bits is set.
     #[must_use]
     pub fn intersects(self, wanted: Perms) -> bool {
         self.0 & wanted.0 != 0
@@ -37,7 +37,7 @@ impl Perms {
     }
 }
 
-/// A principal: an authentication scheme and what it knows somebody by.
+/// A principal: an authentication scheme and an id in that scheme.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Id {
     /// `world`, `digest`, `ip`, …
@@ -53,7 +53,7 @@ impl Id {
         Id { scheme: scheme.to_owned(), id: id.to_owned() }
     }
 
-    /// Everybody.
+    /// Everyone: `world:anyone`.
     #[must_use]
     pub fn anyone() -> Self {
         Id::new("world", "anyone")
@@ -76,9 +76,9 @@ impl Id {
 /// One entry of an access control list.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Acl {
-    /// What is allowed.
+    /// The permissions.
     pub perms: Perms,
-    /// To whom.
+    /// The id that has them.
     pub id: Id,
 }
 
@@ -89,26 +89,26 @@ impl Acl {
         Acl { perms, id: Id::anyone() }
     }
 
-    /// Everybody may do everything. Apache: `Ids.OPEN_ACL_UNSAFE`.
+    /// Everyone may do everything. Apache: `Ids.OPEN_ACL_UNSAFE`.
     #[must_use]
     pub fn open() -> Self {
         Acl::world(Perms::ALL)
     }
 
-    /// Everybody may read, nobody may change anything. Apache: `Ids.READ_ACL_UNSAFE`.
+    /// Everyone may read, and nobody may change anything. Apache: `Ids.READ_ACL_UNSAFE`.
     #[must_use]
     pub fn read_only() -> Self {
         Acl::world(Perms::READ)
     }
 
-    /// Everything for whoever creates the znode: the server replaces this entry by one for each
+    /// All permissions for the creator of the znode: the server replaces this entry by one for each
     /// identity of the connection, and rejects it if there is none. Apache: `Ids.CREATOR_ALL_ACL`.
     #[must_use]
     pub fn creator_all() -> Self {
         Acl { perms: Perms::ALL, id: Id::new("auth", "") }
     }
 
-    /// A user of the scheme `digest`, who presents `user:password`. The hash is SHA-1, the default
+    /// A user of the scheme `digest`, authenticated with `user:password`. The hash is SHA-1, the default
     /// of servers; see [`digest_id`] for others. The user's name must not contain a colon.
     #[must_use]
     pub fn digest(user: &str, password: &str, perms: Perms) -> Self {
@@ -135,11 +135,11 @@ impl From<Acl> for Vec<Acl> {
     }
 }
 
-/// How the passwords of the scheme `digest` are hashed
+/// The hash function for passwords of the scheme `digest`
 /// (`zookeeper.DigestAuthenticationProvider.digestAlg`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum DigestAlgorithm {
-    /// The default everywhere.
+    /// The default of all servers.
     #[default]
     Sha1,
     /// Of the SHA-2 family.

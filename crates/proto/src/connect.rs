@@ -7,19 +7,19 @@ use crate::reply;
 /// A session's password.
 pub type Password = [u8; 16];
 
-/// What a client says first.
+/// The first frame of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectRequest<'a> {
-    /// Newest zxid the client has seen; a server that is behind it must not take the client.
+    /// Newest zxid the client has seen; a server that is behind it must reject the client.
     pub last_zxid_seen: Zxid,
-    /// Wanted session timeout.
+    /// Requested session timeout.
     pub timeout_ms: i32,
     /// The session to re-attach, or [`SessionId::NONE`].
     pub session: SessionId,
     /// The session's password.
     pub password: &'a [u8],
-    /// The client also takes a read-only server. `None`: a client of the 3.3 era, which neither
-    /// sends this byte nor understands it in the answer.
+    /// Whether the client accepts a read-only server. `None`: a client of the 3.3 era, which neither
+    /// sends this byte nor understands it in the response.
     pub read_only: Option<bool>,
 }
 
@@ -51,27 +51,27 @@ impl<'a> ConnectRequest<'a> {
     }
 }
 
-/// What the server answers.
+/// The response of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConnectResponse {
-    /// Timeout in force; 0 when the session is gone.
+    /// The session timeout; 0 if the session has expired.
     pub timeout_ms: i32,
-    /// The session; 0 when it is gone.
+    /// The session; 0 if it has expired.
     pub session: SessionId,
     /// Its password.
     pub password: Password,
-    /// The server is read-only. `None` leaves the byte out, for clients that did not send it.
+    /// Whether the server is read-only. `None` leaves the byte out, for clients that did not send it.
     pub read_only: Option<bool>,
 }
 
 impl ConnectResponse {
-    /// An established session whose password is Apache's.
+    /// An established session with Apache's password.
     #[must_use]
     pub fn established(session: SessionId, timeout_ms: i32, read_only: Option<bool>) -> Self {
         ConnectResponse { timeout_ms, session, password: session.apache_password(), read_only }
     }
 
-    /// "That session is over": the connection closes behind it.
+    /// The session has expired: the connection is closed after this response.
     #[must_use]
     pub fn expired(read_only: Option<bool>) -> Self {
         ConnectResponse { timeout_ms: 0, session: SessionId::NONE, password: [0; 16], read_only }
@@ -90,7 +90,7 @@ impl ConnectResponse {
         });
     }
 
-    /// Reads the answer's payload.
+    /// Reads the response's payload.
     pub fn decode(payload: &[u8]) -> Result<Self> {
         let mut reader = JuteReader::new(payload);
         reader.int()?;

@@ -1,5 +1,5 @@
-//! Requests as bytes, the way a client sends them. What [`Request::decode`] reads comes back equal,
-//! with one exception: a create whose flags mean nothing, which only a multi's createTTL can hold.
+//! Encodes requests as a client sends them. [`Request::decode`] returns an equal request,
+//! with one exception: a create with undefined flags, which only a multi's createTTL can hold.
 
 use crate::jute::JuteWrite;
 use crate::multi::MultiHeader;
@@ -149,7 +149,7 @@ impl ReadRequest<'_> {
 }
 
 impl SetWatches<'_> {
-    /// The older op where it is enough: servers before 3.6 know no other.
+    /// The older op if it is enough: servers before 3.6 know no other.
     fn op(&self) -> OpCode {
         if self.persistent.is_empty() && self.persistent_recursive.is_empty() {
             OpCode::SetWatches

@@ -1,8 +1,8 @@
-//! Error codes of the client protocol, as values: a user's mistake is an answer, not a failure.
+//! Error codes of the client protocol, as values: a user's mistake is a reply, not a failure.
 
 macro_rules! error_codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal,)*) => {
-        /// What went wrong with a request, as the client sees it.
+        /// The error of a request, for the client.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
         #[error("{self:?} ({})", *self as i32)]
         #[repr(i32)]
@@ -18,7 +18,7 @@ macro_rules! error_codes {
 error_codes! {
     /// The server cannot do its work, for example because its disk failed.
     SystemError = -1,
-    /// An operation of a failed multi that stands behind the one that failed.
+    /// An operation of a failed multi after the one that failed.
     RuntimeInconsistency = -2,
     /// Data that contradicts itself.
     DataInconsistency = -3,
@@ -26,9 +26,9 @@ error_codes! {
     ConnectionLoss = -4,
     /// The request could not be decoded.
     MarshallingError = -5,
-    /// The operation is not known, or not switched on.
+    /// The operation is not known, or not enabled.
     Unimplemented = -6,
-    /// Client side: no answer in time.
+    /// Client side: no reply in time.
     OperationTimeout = -7,
     /// An argument breaks the rules, most often a path.
     BadArguments = -8,
@@ -50,15 +50,15 @@ error_codes! {
     NodeExists = -110,
     /// The znode has children.
     NotEmpty = -111,
-    /// The session is over.
+    /// The session has expired.
     SessionExpired = -112,
     /// Client side: bad callback.
     InvalidCallback = -113,
-    /// The ACL is empty or names an id that its scheme refuses.
+    /// The ACL is empty or has an id that its scheme rejects.
     InvalidAcl = -114,
     /// The credentials are wrong.
     AuthFailed = -115,
-    /// The session is attached to another server by now.
+    /// The session has moved to another server.
     SessionMoved = -118,
     /// A write sent to a read-only server.
     NotReadOnly = -119,
@@ -68,9 +68,9 @@ error_codes! {
     NoWatcher = -121,
     /// Client side: the request timed out.
     RequestTimeout = -122,
-    /// Reconfiguration is switched off.
+    /// Reconfiguration is disabled.
     ReconfigDisabled = -123,
-    /// The server asks for authentication first.
+    /// The server requires authentication first.
     SessionClosedRequireAuth = -124,
     /// A hard quota would be exceeded.
     QuotaExceeded = -125,

@@ -4,7 +4,7 @@ use crate::ids::{Xid, Zxid};
 use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::reply::{self, ReplyHeader};
 
-/// What happened to a watched znode.
+/// The type of a change of a watched znode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(i32)]
 pub enum EventType {
@@ -14,7 +14,7 @@ pub enum EventType {
     NodeDeleted = 2,
     /// Its data was replaced.
     NodeDataChanged = 3,
-    /// A child came or went.
+    /// A child was created or deleted.
     NodeChildrenChanged = 4,
 }
 
@@ -36,9 +36,9 @@ const SYNC_CONNECTED: i32 = 3;
 /// An event about one path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WatchedEvent<'a> {
-    /// What happened.
+    /// The type of the change.
     pub kind: EventType,
-    /// To which path, as the watcher named it.
+    /// The path, as the watcher named it.
     pub path: &'a str,
 }
 

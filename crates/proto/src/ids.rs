@@ -1,4 +1,4 @@
-//! Ids that travel on the wire and on disk, each a type of its own.
+//! Ids on the wire and on disk, each with its own type.
 
 use std::fmt;
 
@@ -33,8 +33,8 @@ impl Zxid {
         Zxid(i64::from(epoch) << 32)
     }
 
-    /// The zxid after this one. Only a standalone server carries over into the epoch. Nothing is after the last
-    /// one of all.
+    /// The zxid after this one. Only a standalone server carries over into the epoch. There is none after the last
+    /// possible one.
     #[must_use]
     pub fn next(self) -> Zxid {
         Zxid(self.0.saturating_add(1))
@@ -62,11 +62,11 @@ impl fmt::Display for ServerId {
 pub struct SessionId(pub i64);
 
 impl SessionId {
-    /// "No session": asked for in a connect request it means "open a new one".
+    /// No session. In a connect request it means "open a new session".
     pub const NONE: SessionId = SessionId(0);
 
     /// The session's password as Apache computes it: a pure function of the id, so that every server of an
-    /// ensemble accepts a session opened by another one, and so that whoever knows the id knows the
+    /// ensemble accepts a session opened by another one, and so that anyone who knows the id knows the
     /// password. The mixing is `java.util.Random`'s. Apache: `ZooKeeperServer.generatePasswd`.
     #[must_use]
     #[expect(clippy::little_endian_bytes, reason = "Random.nextBytes emits the low byte first")]
@@ -97,9 +97,9 @@ pub struct Xid(pub i32);
 impl Xid {
     /// A watch event, sent without a request.
     pub const NOTIFICATION: Xid = Xid(-1);
-    /// A heartbeat and its answer.
+    /// A heartbeat and its reply.
     pub const PING: Xid = Xid(-2);
-    /// An auth packet and its answer.
+    /// An auth packet and its reply.
     pub const AUTH: Xid = Xid(-4);
     /// Re-registration of watches after a reconnect.
     pub const SET_WATCHES: Xid = Xid(-8);

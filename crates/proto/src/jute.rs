@@ -1,12 +1,12 @@
 //! The jute encoding: big-endian integers, length-prefixed strings and buffers, counted vectors.
 //!
 //! Strings: Java writes each UTF-16 unit as its own group of bytes but reads real UTF-8, replacing
-//! what it cannot read. [`JuteReader::string`] does the same, so a broken path is refused by the path
+//! invalid bytes. [`JuteReader::string`] does the same, so a broken path is rejected by the path
 //! rules, with Apache's error code, and not by the decoder.
 
 use std::borrow::Cow;
 
-/// Why bytes could not be read as the record they should hold.
+/// An error of decoding a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The bytes ended in the middle of a field.
@@ -20,18 +20,18 @@ pub enum DecodeError {
     /// A length is negative (other than -1, which means null) or above the limit.
     #[error("length {0} is out of range")]
     Length(i32),
-    /// A field that must be there is null.
+    /// A required field is null.
     #[error("a required field is null")]
     Null,
-    /// A number that stands for one of a few cases is none of them.
+    /// A number is not one of the defined values.
     #[error("{what} {value} is not defined")]
     Undefined {
         /// Name of the field.
         what: &'static str,
-        /// What it held.
+        /// Its value.
         value: i32,
     },
-    /// A txn is followed by bytes that belong to nothing.
+    /// A txn is followed by unknown bytes.
     #[error("{0} bytes follow the record")]
     Trailing(usize),
 }
@@ -59,31 +59,31 @@ impl<'a> JuteReader<'a> {
         JuteReader { rest: bytes, field_bytes_max }
     }
 
-    /// What has not been read yet.
+    /// The bytes that are not read yet.
     #[must_use]
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Nothing is left.
+    /// Whether all bytes are read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The longest string or buffer that is not refused.
+    /// The longest string or buffer that is accepted.
     #[must_use]
     pub fn field_bytes_max(&self) -> usize {
         self.field_bytes_max
     }
 
-    /// A reader of the next `bytes_max` bytes, or of all that is left if that is less.
+    /// A reader of the next `bytes_max` bytes, or of all that are left if there are fewer.
     #[must_use]
     pub fn window(&self, bytes_max: usize) -> Self {
         JuteReader { rest: &self.rest[..bytes_max.min(self.rest.len())], ..*self }
     }
 
-    /// Passes bytes over.
+    /// Skips bytes.
     pub fn skip(&mut self, bytes: usize) -> Result<()> {
         self.take(bytes).map(|_| ())
     }
@@ -143,7 +143,7 @@ impl<'a> JuteReader<'a> {
 
     /// Text; `None` is jute's null. Bytes that are not UTF-8 become U+FFFD, as in Java.
     pub fn string(&mut self) -> Result<Option<Cow<'a, str>>> {
-        // What is UTF-8, and that is nearly all, is found to be so faster than it is mended.
+        // Nearly all strings are UTF-8, and a check is faster than a lossy conversion.
         let text = |bytes| {
             str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
         };
@@ -229,7 +229,7 @@ impl JuteWrite for Vec<u8> {
     }
 }
 
-/// Room of a fixed size, filled from its front. Panics if the values need more than there is.
+/// A buffer of a fixed size, filled from its front. Panics if the values do not fit.
 impl JuteWrite for &mut [u8] {
     #[inline]
     fn put_raw(&mut self, bytes: &[u8]) {

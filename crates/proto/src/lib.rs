@@ -3,7 +3,7 @@
 //!
 //! In: bytes from a socket or a file. Out: values, and bytes again. Nothing here knows a clock, a
 //! socket, a file or the state of a tree. Decoding borrows from the input wherever it can, so a
-//! request costs no allocation until somebody wants to keep a piece of it.
+//! request costs no allocation until the caller keeps a part of it.
 //!
 //! Invariant: no decoder trusts a length it has not compared with the bytes that are really there,
 //! so hostile input costs at most memory in proportion to its own size.

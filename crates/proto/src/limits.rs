@@ -1,19 +1,19 @@
-//! How long things may be, and that what one place accepts the next one does, too.
+//! Size limits, computed so that what one component accepts the next one accepts, too.
 //!
 //! A client's request passes a frame, the link between a learner and the leader, the leader's proposal and the log.
-//! If a later one took less than an earlier one, a client could cost a server its link or its log by what it is
-//! allowed to send. So all of these limits are computed here, from the two numbers that an operator sets. Apache has
+//! If a later limit were smaller than an earlier one, a client could break a server's link or log with a request that
+//! it may send. So all of these limits are computed here, from the two numbers that an operator sets. Apache has
 //! no limit on the ids of a connection, and none on the ids of a packet.
 
 use crate::acl::Id;
 
-/// Ids that one connection may have proven.
+/// Ids that one connection may have.
 pub const CONNECTION_IDS_MAX: usize = 64;
 /// Bytes of those ids. A learner sends all of them with each write.
 pub const CONNECTION_IDS_BYTES_MAX: usize = 64 * 1024;
-/// Entries of an ACL that a client may set, `auth` spelled out.
+/// Entries of an ACL that a client may set, with `auth` expanded.
 pub const ACL_ENTRIES_MAX: usize = 1024;
-/// Bytes that `auth` entries of one request may stand for, once for the request and once more for each of its
+/// Bytes to which `auth` entries of one request may expand, once for the request and once more for each of its
 /// operations. A short entry stands for all ids of its connection; without a limit, a request of some hundred bytes
 /// would be a txn of a megabyte, and a thousand of them a gigabyte in flight.
 pub const SPELLED_BYTES_MAX: usize = 2 * CONNECTION_IDS_BYTES_MAX;
@@ -22,15 +22,15 @@ pub const SPELLED_BYTES_OF_OPERATION: usize = 256;
 /// Sessions that one PING of a learner reports; for more it sends several.
 pub const PING_SESSIONS_MAX: usize = 4096;
 
-/// The least that a record may have on top of a frame.
+/// The minimum that a record may have on top of a frame.
 const EXTRA_BYTES_MIN: usize = 1024;
-/// What the data of a packet may have on top of a record: more than any header that is put before a request or a
-/// txn, and so much that a small `jute.maxbuffer` has room for ids, sessions and a membership.
+/// The bytes that the data of a packet may have on top of a record: more than any header of a request or a
+/// txn, and enough for ids, sessions and a membership with a small `jute.maxbuffer`.
 const LINK_EXTRA_BYTES: usize = 128 * 1024;
 /// Lengths are ints.
 const LENGTH_MAX: usize = i32::MAX as usize;
 
-/// What an operator sets: `jute.maxbuffer` and `jute.maxbuffer.extrasize`.
+/// The limits from the settings `jute.maxbuffer` and `jute.maxbuffer.extrasize`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SizeLimits {
     frame_bytes_max: usize,
@@ -38,7 +38,7 @@ pub struct SizeLimits {
 }
 
 impl SizeLimits {
-    /// A client's frame may have this many bytes, a record that many more.
+    /// Limits for frames of `frame_bytes_max`, and for records that are `extra_bytes_max` longer.
     #[must_use]
     pub fn new(frame_bytes_max: u32, extra_bytes_max: u32) -> Self {
         let longest = LENGTH_MAX - LINK_EXTRA_BYTES;
@@ -69,13 +69,13 @@ impl SizeLimits {
     }
 }
 
-/// One connection may have all of these ids.
+/// Whether one connection may have all of these ids.
 #[must_use]
 pub fn ids_fit(ids: &[Id]) -> bool {
     ids.len() <= CONNECTION_IDS_MAX && ids_len(ids) <= CONNECTION_IDS_BYTES_MAX
 }
 
-/// What these ids take in a packet between servers.
+/// The bytes of these ids in a packet between servers.
 #[must_use]
 pub fn ids_len(ids: &[Id]) -> usize {
     ids.iter().map(|id| 8 + id.scheme.len() + id.id.len()).sum()

@@ -1,9 +1,9 @@
-//! The members of an ensemble, as `server.N`, `group.N` and `weight.N` lines name them.
+//! The members of an ensemble, from `server.N`, `group.N` and `weight.N` lines.
 //!
-//! In: lines of a file, or the text that servers send each other and keep in `/zookeeper/config`.
-//! Out: typed members, or what is wrong with the text; and the text again. Names are not resolved
+//! In: lines of a file, or the text that servers exchange and keep in `/zookeeper/config`.
+//! Out: typed members, or an error; and the text again. Names are not resolved
 //! and files not read here, and no quorum is counted. Apache: `QuorumMaj`, `QuorumHierarchical`, whose
-//! `toString` is the text; their lines come in the order of a hash map, ours are sorted.
+//! `toString` is the text; their lines are in the order of a hash map, ours are sorted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,7 +15,7 @@ mod member;
 pub use member::{Endpoint, Member, PeerAddress, Role};
 
 /// The longest text of a membership that is read. It has room for hundreds of servers, and bounds
-/// what a stranger on the election port can make us do.
+/// the work that an unauthenticated peer on the election port can cause.
 pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 
 /// The members of an ensemble and how they vote.
@@ -23,7 +23,7 @@ pub const TEXT_BYTES_MAX: usize = 64 * 1024;
 pub struct Membership {
     /// All members.
     pub members: BTreeMap<ServerId, Member>,
-    /// Groups of a hierarchical quorum, sorted; empty if a majority of all decides. A server is in one
+    /// Groups of a hierarchical quorum, sorted; empty for a majority quorum. A server is in one
     /// at most.
     pub groups: BTreeMap<i64, Vec<ServerId>>,
     /// Weights in a hierarchical quorum. Every participant has one if there are groups; their sum fits.
@@ -53,11 +53,11 @@ impl Membership {
         all.filter(move |(_, member)| member.role == role)
     }
 
-    /// Takes a `server.N`, `group.N` or `weight.N` line; `None` if the key is none of these.
-    /// Apache takes any key that begins with `group` or `weight` for one of them, and so do we.
+    /// Adds a `server.N`, `group.N` or `weight.N` line; `None` if the key is none of these.
+    /// Apache reads any key that begins with `group` or `weight` as one of them, and so do we.
     ///
     /// # Errors
-    /// Says what is wrong with the line, to be put behind its text.
+    /// Says what is wrong with the line, to be appended to its text.
     pub fn take_line(&mut self, key: &str, value: &str) -> Option<Result<(), String>> {
         if let Some(id) = key.strip_prefix("server.") {
             Some(self.take_server(id, value))
@@ -106,8 +106,8 @@ impl Membership {
         }
     }
 
-    /// Checks groups against members and fills in the weights that are not set. To be called when
-    /// all lines are taken.
+    /// Checks groups against members and sets default weights. To be called when
+    /// all lines are added.
     ///
     /// # Errors
     /// Says what is wrong between the lines.
@@ -128,7 +128,7 @@ impl Membership {
                 return Err(format!("group.{group} has server {id}, which does not vote"));
             }
         }
-        // Who counts votes may then add weights up without a look at each sum.
+        // Then code that counts votes can add up weights without overflow checks.
         let mut weights = self.weights.values();
         if weights.try_fold(0_i64, |sum, weight| sum.checked_add(*weight)).is_none() {
             return Err("the weights are too large to be added up".to_owned());
@@ -138,10 +138,10 @@ impl Membership {
 
     /// Reads the text that [`to_text`](Self::to_text) writes, its lines in any order. Without a
     /// `version` line the version is 0. There must be a voter: servers of the 3.4 era send no text
-    /// at all, and that has to be noticed before.
+    /// at all, which the caller has to check before.
     ///
     /// Apache reads it as a properties file, with escapes and continued lines. No server writes such
-    /// a text, so they are not understood here.
+    /// a text, so they are not supported here.
     ///
     /// # Errors
     /// Says what is wrong with the text.
@@ -149,7 +149,7 @@ impl Membership {
         if text.len() > TEXT_BYTES_MAX {
             return Err(format!("is longer than {TEXT_BYTES_MAX} bytes"));
         }
-        // The last of equal keys counts, as in a properties file.
+        // Of equal keys the last one counts, as in a properties file.
         let mut lines = BTreeMap::new();
         for line in text.split(['\n', '\r']).map(str::trim).filter(|line| !line.is_empty()) {
             let (key, value) =
@@ -179,8 +179,8 @@ impl Membership {
         Ok(())
     }
 
-    /// The text that servers send each other and keep in `/zookeeper/config`. A client address that a
-    /// server took from its own `clientPort` is no part of its [`Member`], and so not of the text. A
+    /// The text that servers exchange and keep in `/zookeeper/config`. A client address that a
+    /// server took from its own `clientPort` is not part of its [`Member`], and so not of the text. A
     /// TLS client port is, and only servers since 3.10 understand that.
     #[must_use]
     pub fn to_text(&self) -> String {

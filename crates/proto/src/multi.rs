@@ -6,28 +6,28 @@ use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::op::OpCode;
 use crate::request::{CreateMode, Lifetime, ReadRequest, WriteRequest};
 
-/// Stands before each operation and each result.
+/// The header before each operation and each result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MultiHeader {
     /// The op's raw number.
     pub op: i32,
-    /// The list ends here.
+    /// Whether the list ends here.
     pub done: bool,
     /// A result's error; -1 in requests.
     pub error: i32,
 }
 
 impl MultiHeader {
-    /// Ends the list.
+    /// The header that ends the list.
     pub const END: MultiHeader = MultiHeader { op: -1, done: true, error: -1 };
 
-    /// Goes before an operation of a request.
+    /// The header before an operation of a request.
     #[must_use]
     pub fn operation(op: OpCode) -> Self {
         MultiHeader { op: op.code(), done: false, error: -1 }
     }
 
-    /// Goes before a result.
+    /// The header before a result.
     #[must_use]
     pub fn result(op: OpCode) -> Self {
         MultiHeader { op: op.code(), done: false, error: 0 }
@@ -47,7 +47,7 @@ impl MultiHeader {
 }
 
 /// Appends the result of an operation that failed, or that a failure elsewhere in the multi undid
-/// (`None`: it stood before the failure).
+/// (`None`: it was before the failure).
 pub fn encode_error_result(error: Option<ErrorCode>, out: &mut impl JuteWrite) {
     let error = error.map_or(0, ErrorCode::code);
     MultiHeader { op: OpCode::Error.code(), done: false, error }.encode(out);
@@ -76,7 +76,7 @@ fn settle_create_op(op: OpCode, write: &mut WriteRequest<'_>) -> Result<()> {
     if op == OpCode::CreateTtl {
         let lifetime = mode.map(|mode| mode.lifetime);
         if lifetime != Some(Lifetime::Ttl) {
-            // Without a TTL mode it is an ordinary create, or a container's.
+            // Without a TTL mode it is an ordinary create, or one of a container.
             create.ttl_ms = None;
             create.op = match lifetime {
                 Some(Lifetime::Container) => OpCode::CreateContainer,
@@ -103,7 +103,7 @@ pub(crate) fn decode_reads<'a>(reader: &mut JuteReader<'a>) -> Result<Vec<ReadRe
             }
             _ => return Err(undefined),
         };
-        // A read inside a multiRead sets no watch, whatever its flag says.
+        // A read inside a multiRead sets no watch, whatever its flag.
         if let ReadRequest::GetData { watch, .. } | ReadRequest::GetChildren { watch, .. } =
             &mut read
         {

@@ -1,67 +1,67 @@
-//! What servers tell each other while they elect a leader. The connections that carry it begin with a
+//! The messages of a leader election. The connections that carry them begin with a
 //! [`Hello`].
 //!
-//! In: the front of a connection, then the payloads of frames. Out: values, and bytes again. Whose
-//! vote counts and who calls whom is not known here. Apache: `FastLeaderElection.buildMsg` and its
-//! `WorkerReceiver`, `QuorumCnxManager.InitialMessage`. Unlike Apache we also pass over a message
+//! In: the first bytes of a connection, then the payloads of frames. Out: values, and bytes again. The rules
+//! of counting votes and of opening connections are elsewhere. Apache: `FastLeaderElection.buildMsg` and its
+//! `WorkerReceiver`, `QuorumCnxManager.InitialMessage`. Unlike Apache we also ignore a message
 //! with an unknown state if its sender has no vote, instead of answering it.
 
 use crate::ids::{ServerId, Zxid};
 use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::membership::Endpoint;
 
-/// What a server is doing.
+/// The state of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServerState {
-    /// It looks for a leader.
+    /// It looks for a leader: LOOKING.
     Looking,
-    /// It follows one.
+    /// It follows a leader.
     Following,
-    /// It leads.
+    /// It is the leader.
     Leading,
-    /// It follows one without a vote.
+    /// It follows a leader without a vote.
     Observing,
 }
 
-/// Whom somebody wants as leader, and why.
+/// A vote for a leader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vote {
     /// The candidate.
     pub leader: ServerId,
-    /// Where the candidate's log ends.
+    /// The last zxid of the candidate.
     pub zxid: Zxid,
     /// The epoch that the candidate followed last.
     pub epoch: i64,
 }
 
-/// One message.
+/// A message of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notification {
-    /// What its sender is doing.
+    /// The state of its sender.
     pub state: ServerState,
-    /// Its vote.
+    /// The vote of its sender.
     pub vote: Vote,
-    /// Its round of the election.
+    /// The election round of its sender.
     pub round: i64,
-    /// The membership it goes by, as text; empty from servers before 3.5.
+    /// The membership that it uses, as text; empty from servers before 3.5.
     pub config: String,
 }
 
-/// The longest message that servers accept, without the length in front.
+/// The longest message that servers accept, without the length prefix.
 pub const NOTIFICATION_BYTES_MAX: usize = 512 * 1024;
 
 const VERSION: i32 = 2;
 /// Servers before 3.4 sent no epoch.
 const BYTES_WITHOUT_EPOCH: usize = 28;
-/// A message of this size ends with a number that says nothing: its sender knew no version yet, or
+/// A message of this size ends with a number without a meaning: its sender knew no version yet, or
 /// version 1, which has no membership.
 const BYTES_WITHOUT_VERSION: usize = 40;
 
 impl Notification {
-    /// Reads the payload of a frame. Bytes behind the last field are passed over.
+    /// Reads the payload of a frame. Ignores bytes after the last field.
     ///
     /// # Errors
-    /// The message is broken and has to be ignored. A frame is whole, so this is also what
+    /// The message is malformed and has to be ignored. A frame is complete, so this is also what
     /// [`DecodeError::Truncated`] means here.
     pub fn decode(payload: &[u8]) -> Result<Self> {
         let mut reader = JuteReader::new(payload);
@@ -115,22 +115,22 @@ impl ServerState {
 
 const HELLO_V1: i64 = -65536;
 const HELLO_V2: i64 = -65535;
-/// Between two addresses.
+/// The separator of addresses.
 const BAR: char = '|';
 /// The longest list of addresses in a hello.
 pub const HELLO_ADDRESS_BYTES_MAX: usize = 2048;
 
-/// The first thing on an election connection, from the side that opened it.
+/// The first message on an election connection, from the side that opened it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Who.
+    /// The sender.
     pub server: ServerId,
     /// `host:port` of its election port, several with `|` between them; empty from old servers.
     pub addresses: String,
 }
 
 impl Hello {
-    /// The hello of a server that can be reached at these addresses. Several are only understood by
+    /// The hello of a server with these addresses. Several are only understood by
     /// servers since 3.6; Apache sends them with `multiAddress.enabled` only. An address that would make
     /// the list too long for a receiver is left out.
     #[must_use]
@@ -147,8 +147,8 @@ impl Hello {
         Hello { server, addresses }
     }
 
-    /// Where its sender wants to be called back. Addresses that mean "any of mine" are left out,
-    /// because nobody can be called there.
+    /// The addresses for connections to its sender. Wildcard addresses are left out,
+    /// because no connection can be opened to them.
     ///
     /// # Errors
     /// Says what is wrong with the addresses; Apache closes the connection then.
@@ -159,11 +159,11 @@ impl Hello {
         Ok(endpoints?.into_iter().filter(|endpoint| !endpoint.is_wildcard()).collect())
     }
 
-    /// Reads it from the front of a stream and moves the reader behind it; in case of an error the
-    /// reader stays where it was.
+    /// Reads it from the front of a stream and advances the reader; in case of an error the
+    /// reader does not move.
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] if it is not whole yet: read more and try again, it has not many
+    /// [`DecodeError::Truncated`] if it is not complete yet: read more and try again, it has few
     /// bytes. Anything else is final.
     pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         let mut ahead = *reader;
@@ -190,7 +190,7 @@ impl Hello {
         Ok(Hello { server, addresses })
     }
 
-    /// Appends it. Without an address it has the old form, the server's number alone, because
+    /// Appends it. Without an address it has the old format, the server's number alone, because
     /// receivers refuse an empty list.
     pub fn encode(&self, out: &mut Vec<u8>) {
         if !self.addresses.is_empty() {

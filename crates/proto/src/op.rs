@@ -1,4 +1,4 @@
-//! Operation codes: what a client may ask, and what a txn may be.
+//! Operation codes of requests and txns.
 
 macro_rules! op_codes {
     ($($(#[$doc:meta])* $name:ident = $code:literal, $apache:literal;)*) => {
@@ -17,7 +17,7 @@ macro_rules! op_codes {
                 match code { $($code => Some(OpCode::$name),)* _ => None }
             }
 
-            /// Apache's name for it.
+            /// Apache's name.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(OpCode::$name => $apache,)* }
@@ -31,9 +31,9 @@ op_codes! {
     Error = -1, "error";
     /// Open a session.
     CreateSession = -10, "createSession";
-    /// End the session.
+    /// Close the session.
     CloseSession = -11, "closeSession";
-    /// Create a znode, answer with its path.
+    /// Create a znode, return its path.
     Create = 1, "create";
     /// Delete a znode.
     Delete = 2, "delete";
@@ -59,17 +59,17 @@ op_codes! {
     Check = 13, "check";
     /// Several writes, all or none.
     Multi = 14, "multi";
-    /// Create a znode, answer with path and stat.
+    /// Create a znode, return path and stat.
     Create2 = 15, "create2";
     /// Change the ensemble's members.
     Reconfig = 16, "reconfig";
-    /// Ask whether a watch is set.
+    /// Check whether a watch is set.
     CheckWatches = 17, "checkWatches";
     /// Remove watches.
     RemoveWatches = 18, "removeWatches";
     /// Create a container znode.
     CreateContainer = 19, "createContainer";
-    /// Delete an empty container or expired TTL znode; only a server's own sweep asks for it.
+    /// Delete an empty container or expired TTL znode; only a server's own sweep sends it.
     DeleteContainer = 20, "deleteContainer";
     /// Create a znode with a time to live.
     CreateTtl = 21, "createTTL";
@@ -89,7 +89,7 @@ op_codes! {
     SetWatches2 = 105, "setWatches2";
     /// Add a persistent watch.
     AddWatch = 106, "addWatch";
-    /// Who the server thinks the client is.
+    /// The ids of the connection.
     WhoAmI = 107, "whoAmI";
 }
 
@@ -100,7 +100,7 @@ impl OpCode {
         self as i32
     }
 
-    /// A client's request of this kind becomes a txn.
+    /// Whether a client's request of this kind becomes a txn.
     #[must_use]
     pub fn is_write(self) -> bool {
         matches!(

@@ -15,7 +15,7 @@ pub fn is_special(path: &str) -> bool {
     matches!(path, ROOT | ZOOKEEPER | QUOTA | CONFIG)
 }
 
-/// The path keeps every rule: absolute, no empty, `.` or `..` component, no trailing slash, no
+/// Whether a path is valid: absolute, no empty, `.` or `..` component, no trailing slash, no
 /// control characters, surrogates, private use or specials.
 #[must_use]
 pub fn is_valid(path: &str) -> bool {
@@ -25,14 +25,14 @@ pub fn is_valid(path: &str) -> bool {
     let Some(relative) = path.strip_prefix('/') else {
         return false;
     };
-    // Without an early end, so that many bytes are looked at in one step.
+    // Without an early exit, so that many bytes are checked in one step.
     let is_plain = |all_plain, byte| all_plain & (0x20..0x7f).contains(&byte);
     let is_plain_ascii = relative.bytes().fold(true, is_plain);
     names(relative).all(|name| !matches!(name, b"" | b"." | b".."))
         && (is_plain_ascii || relative.chars().all(is_allowed))
 }
 
-/// The names in a path, whose first slash has been taken off. As bytes, which are faster to look at than
+/// The names in a path without its first slash. As bytes, which are faster to scan than
 /// characters; a slash is never part of one.
 pub fn names(relative: &str) -> impl Iterator<Item = &[u8]> {
     let mut rest = Some(relative.as_bytes());
@@ -44,7 +44,7 @@ pub fn names(relative: &str) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// Java walks UTF-16 units, so whatever needs a surrogate pair is out as well.
+/// Java checks UTF-16 units, so a character that needs a surrogate pair is invalid as well.
 fn is_allowed(c: char) -> bool {
     !matches!(
         c,
@@ -59,7 +59,7 @@ pub fn split(path: &str) -> Option<(&str, &str)> {
     path.rsplit_once('/')
 }
 
-/// `prefix` is `path` or one of its ancestors.
+/// Whether `prefix` is `path` or one of its ancestors.
 #[must_use]
 pub fn is_prefix(prefix: &str, path: &str) -> bool {
     path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

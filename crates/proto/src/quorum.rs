@@ -1,15 +1,15 @@
-//! What a leader and its learners say to each other. Apache: `QuorumPacket`, `Leader`'s constants.
+//! The packets between a leader and its learners. Apache: `QuorumPacket`, `Leader`'s constants.
 //!
-//! In: the front of a stream. Out: a packet, and bytes again. What a packet asks of its receiver is not
+//! In: the front of a stream. Out: a packet, and bytes again. How a receiver handles a packet is not
 //! known here, nor which side may send it: [`QuorumPacket::Revalidate`] from a leader decodes.
 //!
-//! On the wire a packet is `int type, long zxid, buffer data, vector<Id> authinfo`, one behind the
-//! other without a length in front, so a reader has to be told when a packet is not whole yet. Here
-//! each type is a variant with exactly the fields that mean something in it.
+//! On the wire a packet is `int type, long zxid, buffer data, vector<Id> authinfo`, one after the
+//! other without a length prefix, so decoding reports when a packet is not complete yet. Here
+//! each type is a variant with exactly the fields that it uses.
 //!
-//! As Apache does, bytes behind the last field of a body are passed over, and so are ids in a packet
-//! that needs none. Unlike Apache, which logs a packet of a type that it does not know and goes on, we
-//! refuse it: the versions were agreed on, so it is no newer packet but a stream that is out of step.
+//! As in Apache, bytes after the last field of a body are ignored, and so are ids in a packet
+//! that needs none. Unlike Apache, which logs a packet of an unknown type and continues, we
+//! reject it: the versions were agreed on, so it is not a newer packet but a stream that is out of sync.
 
 use bytes::Bytes;
 
@@ -19,59 +19,59 @@ use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 
 /// The version that every server since 3.4 speaks.
 pub const PROTOCOL_VERSION: i32 = 0x10000;
-/// Stands behind the tree that follows a SNAP.
+/// The end of the tree that follows a SNAP.
 pub const SNAPSHOT_SIGNATURE: &str = "BenWasHere";
 
-/// Which kind of learner introduces itself.
+/// The kind of a learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LearnerKind {
     /// It acknowledges proposals, and votes if the membership says so.
     Follower,
-    /// It only hears what is committed.
+    /// It only receives committed txns.
     Observer,
 }
 
-/// How a learner introduces itself.
+/// The identity of a learner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LearnerInfo {
-    /// Who.
+    /// Its server id.
     pub server: ServerId,
-    /// Which protocol it speaks.
+    /// Its protocol version.
     pub protocol_version: i32,
-    /// The version of the membership that it goes by.
+    /// The version of the membership that it uses.
     pub config_version: u64,
 }
 
-/// One packet.
+/// A packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuorumPacket {
     /// A learner introduces itself: FOLLOWERINFO, OBSERVERINFO.
     Info {
-        /// As what.
+        /// Its kind.
         kind: LearnerKind,
         /// The newest epoch that it has promised to.
         accepted_epoch: u32,
-        /// Who; absent from servers of the 3.3 era.
+        /// Its identity; absent from servers of the 3.3 era.
         info: Option<LearnerInfo>,
     },
     /// The leader names its epoch: LEADERINFO.
     LeaderInfo {
         /// The new epoch.
         epoch: u32,
-        /// Which protocol it speaks.
+        /// Its protocol version.
         protocol_version: i32,
     },
     /// The learner promises the epoch: ACKEPOCH.
     AckEpoch {
-        /// Where its log ends.
+        /// The last zxid of its log.
         last_zxid: Zxid,
         /// The epoch that it followed last; `None` if it had promised this epoch before, which
         /// must not count twice.
         current_epoch: Option<u32>,
     },
-    /// The learner's log is a prefix of the leader's; what is missing follows.
+    /// The learner's log is a prefix of the leader's; the missing txns follow.
     Diff {
-        /// Up to where the leader has committed.
+        /// The last txn that the leader has committed.
         zxid: Zxid,
     },
     /// The learner has to cut its log first.
@@ -81,7 +81,7 @@ pub enum QuorumPacket {
     },
     /// A whole tree follows, not as packets.
     Snap {
-        /// The txn that it contains at least.
+        /// The tree contains at least all txns up to this one.
         zxid: Zxid,
     },
     /// A txn to log.
@@ -93,14 +93,14 @@ pub enum QuorumPacket {
     },
     /// A txn is agreed on.
     Commit {
-        /// Which.
+        /// The txn.
         zxid: Zxid,
     },
     /// A txn is agreed on and changes the membership.
     CommitAndActivate {
-        /// Which.
+        /// The txn.
         zxid: Zxid,
-        /// Who leads from now on.
+        /// The leader from now on.
         leader: ServerId,
     },
     /// A txn that is agreed on, for observers.
@@ -114,12 +114,12 @@ pub enum QuorumPacket {
     InformAndActivate {
         /// Its zxid.
         zxid: Zxid,
-        /// Who leads from now on.
+        /// The leader from now on.
         leader: ServerId,
         /// The same bytes as in the log.
         payload: Bytes,
     },
-    /// The end of what the learner has to catch up with.
+    /// The end of the txns that the learner has to catch up with.
     NewLeader {
         /// `epoch << 32`.
         zxid: Zxid,
@@ -133,9 +133,9 @@ pub enum QuorumPacket {
         /// A txn, or `epoch << 32` for NEWLEADER and UPTODATE.
         zxid: Zxid,
     },
-    /// A client's write, handed on to the leader.
+    /// A client's write, forwarded to the leader.
     Request {
-        /// In whose name.
+        /// The session of the client.
         session: SessionId,
         /// The client's number for it.
         cxid: i32,
@@ -143,28 +143,28 @@ pub enum QuorumPacket {
         op: i32,
         /// The request's body.
         body: Bytes,
-        /// What the client has proven to be.
+        /// The ids of the client.
         ids: Vec<Id>,
     },
     /// A learner asks whether a session is alive, and becomes its owner.
     Revalidate {
-        /// Which.
+        /// The txn.
         session: SessionId,
         /// Its timeout.
         timeout_ms: i32,
     },
-    /// The leader's answer.
+    /// The leader's response.
     Revalidated {
-        /// Which.
+        /// The txn.
         session: SessionId,
-        /// It is alive.
+        /// Whether it is alive.
         valid: bool,
     },
     /// Everything before the learner's oldest unanswered sync has been sent.
     Sync,
-    /// "Are you there?" and the answer, with the sessions that the learner has heard of. Apache's
-    /// question has null for data, ours an empty buffer: a learner does not look at it, but a leader of
-    /// Apache's falls over an answer with null.
+    /// A ping and its response, with the sessions that the learner has heard from. Apache's
+    /// ping has null for data, ours an empty buffer: a learner does not read it, but a leader of
+    /// Apache fails on a response with null.
     Ping {
         /// The last proposal; echoed.
         zxid: Zxid,
@@ -200,41 +200,41 @@ const REVALIDATE_BYTES: usize = 12;
 const HEAD_BYTES: usize = 4 + 8 + 4 + 4;
 /// An id: the lengths of its two texts.
 const ID_BYTES_MIN: usize = 4 + 4;
-/// What a learner speaks that does not say it.
+/// The protocol version of a learner that does not send it.
 const VERSION_UNSAID: i32 = 1;
 const NO_ZXID: Zxid = Zxid(-1);
 /// The start of epoch -1.
 const NO_EPOCH: Zxid = Zxid(-1 << 32);
 
 impl QuorumPacket {
-    /// The longest packet that a reader with this limit takes.
+    /// The longest packet that a reader with this limit accepts.
     #[must_use]
     pub fn bytes_max(field_bytes_max: usize) -> usize {
         HEAD_BYTES + 2 * field_bytes_max
     }
 
-    /// Reads the packet at the front and moves the reader behind it; in case of an error the reader
-    /// stays where it was.
+    /// Reads the packet at the front and advances the reader; in case of an error the reader
+    /// does not move.
     ///
-    /// The reader's limit ([`JuteReader::with_limit`]) bounds the data, and the ids as a whole. Against it
-    /// all lengths are checked as soon as they are there, so a packet is not whole yet only if it can
-    /// still become one: who reads a stream has to hold at most [`QuorumPacket::bytes_max`].
+    /// The reader's limit ([`JuteReader::with_limit`]) bounds the data, and the ids as a whole. All
+    /// lengths are compared with it as soon as they are read, so a packet is incomplete only if it can
+    /// still become valid: a buffer for a stream needs at most [`QuorumPacket::bytes_max`].
     ///
     /// # Errors
-    /// [`DecodeError::Truncated`] if the packet is not whole yet: it lacks at least as many bytes as `wanted` is
+    /// [`DecodeError::Truncated`] if the packet is not complete yet: it lacks at least as many bytes as `wanted` is
     /// above `available`, so try again when these are there. Anything else is final, [`DecodeError::Length`] in
     /// particular if it is too long.
     pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         let mut ahead = *reader;
         let kind = ahead.int()?;
         if !(kind::REQUEST..=kind::INFORM_AND_ACTIVATE).contains(&kind) {
-            // Said at once: the rest of what is no packet may never come.
+            // Checked at once: the rest of something that is not a packet may never arrive.
             return Err(DecodeError::Undefined { what: "quorum packet", value: kind });
         }
         let zxid = Zxid(ahead.long()?);
         let data = ahead.buffer()?;
         let ids = decode_ids(&mut ahead)?;
-        // From here on all bytes are there: what is too short now is broken, not late.
+        // From here on all bytes are there: what is too short now is malformed, not incomplete.
         let packet = Self::from_parts(kind, zxid, data, ids).map_err(|error| match error {
             DecodeError::Truncated { .. } => {
                 DecodeError::Undefined { what: "body of quorum packet", value: kind }
@@ -299,7 +299,7 @@ impl QuorumPacket {
         Ok(QuorumPacket::Info { kind, accepted_epoch: zxid.epoch(), info })
     }
 
-    /// The question has an int behind the session, the answer a single byte.
+    /// The request has an int after the session, the response a single byte.
     fn decode_revalidate(mut body: JuteReader<'_>) -> Result<Self> {
         let is_question = body.rest().len() >= REVALIDATE_BYTES;
         let session = SessionId(body.long()?);
@@ -405,8 +405,8 @@ impl QuorumPacket {
 }
 
 impl LearnerInfo {
-    /// Early versions sent only the front of it. Apache goes on without a number if there is not even
-    /// that; we refuse it.
+    /// Early versions sent only the first part. Apache continues without an id if there is not even
+    /// that; we reject it.
     fn decode(data: &[u8]) -> Result<Self> {
         let mut body = JuteReader::new(data);
         let server = ServerId(body.long()?);
@@ -424,9 +424,9 @@ impl LearnerInfo {
     }
 }
 
-/// The ids at the end of a packet, which together may be as long as a single field. They are the one
-/// part without a length in front, so without this bound they could go on for ever. Each has a least length, so it is
-/// known how many bytes the last ones need at least, before they are there.
+/// The ids at the end of a packet, which together may be as long as a single field. They are the only
+/// part without a length prefix, so without this bound they could go on forever. Each has a minimum length, so it is
+/// known how many bytes the last ones need at least, before they are received.
 fn decode_ids(reader: &mut JuteReader<'_>) -> Result<Vec<Id>> {
     let bytes_max = reader.field_bytes_max().saturating_add(size_of::<i32>());
     let mut window = reader.window(bytes_max);

@@ -1,11 +1,11 @@
-//! How a server proves to another one who it is before they talk: SASL tokens in small packets, the first
+//! Authentication between servers before other packets: SASL tokens in small packets, the first
 //! thing on a connection between servers. Apache: `QuorumAuthPacket`, `QuorumAuth`.
 //!
-//! In: the front of a stream. Out: a packet, and bytes again. What the tokens mean is not known here.
+//! In: the front of a stream. Out: a packet, and bytes again. The content of the tokens is opaque here.
 //!
-//! On the wire a packet is `long magic, int status, buffer token`, without a length in front, so a reader
-//! is told with [`DecodeError::Truncated`] when a packet is not whole yet. No other conversation between
-//! servers starts with the magic, so a listener tells by it whether a peer wants to log in ([`is_auth`]).
+//! On the wire a packet is `long magic, int status, buffer token`, without a length prefix, so decoding
+//! returns [`DecodeError::Truncated`] if a packet is not complete yet. No other protocol between
+//! servers starts with the magic, so a listener uses it to detect a peer that wants to log in ([`is_auth`]).
 
 use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 

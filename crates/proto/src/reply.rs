@@ -4,14 +4,14 @@ use crate::error_code::ErrorCode;
 use crate::ids::{Xid, Zxid};
 use crate::jute::{JuteReader, JuteWrite, Result};
 
-/// What stands before the body of every reply.
+/// The header before the body of every reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHeader {
     /// The request's number.
     pub xid: Xid,
     /// The server's last processed txn.
     pub zxid: Zxid,
-    /// `None` when all is well. With an error there is no body, except in [`sasl`].
+    /// The error; `None` on success. With an error there is no body, except in [`sasl`].
     pub error: Option<ErrorCode>,
 }
 
@@ -43,7 +43,7 @@ pub fn frame<T>(out: &mut Vec<u8>, fill: impl FnOnce(&mut Vec<u8>) -> T) -> T {
 }
 
 /// Appends a reply: the header, then the body that `fill` appends. When `fill` reports an error,
-/// what it appended is dropped and the header says why instead.
+/// what it appended is dropped and the header has the error instead.
 pub fn reply(
     out: &mut Vec<u8>,
     xid: Xid,
@@ -67,9 +67,9 @@ pub fn header_only(out: &mut Vec<u8>, xid: Xid, zxid: Zxid, error: Option<ErrorC
     frame(out, |out| ReplyHeader { xid, zxid, error }.encode(out));
 }
 
-/// Appends the reply to a SASL token. The token of the server is there with an error, too: Apache's clients read it
-/// before they look at the error, and one that finds the frame too short takes that for a broken connection and
-/// tries again for ever. Apache: `ZooKeeperServer.processSasl`.
+/// Appends the reply to a SASL token. The server's token is present with an error, too: Apache's clients read it
+/// before they check the error, and treat a frame that is too short as a broken connection and
+/// retry forever. Apache: `ZooKeeperServer.processSasl`.
 pub fn sasl(out: &mut Vec<u8>, xid: Xid, error: Option<ErrorCode>, token: Option<&[u8]>) {
     frame(out, |out| {
         ReplyHeader { xid, zxid: Zxid::ZERO, error }.encode(out);

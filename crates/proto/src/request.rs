@@ -11,7 +11,7 @@ use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 use crate::multi;
 use crate::op::OpCode;
 
-/// What stands before the body of every request.
+/// The header before the body of every request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHeader {
     /// The client's number for it.
@@ -52,7 +52,7 @@ pub enum Request<'a> {
     Ping,
     /// Credentials.
     Auth {
-        /// Which provider they are for; null is no provider's name.
+        /// The scheme of the credentials; null is not a valid scheme.
         scheme: Text<'a>,
         /// In the provider's own form.
         credentials: Option<&'a [u8]>,
@@ -133,7 +133,7 @@ pub struct ReconfigRequest<'a> {
     pub joining: Option<Text<'a>>,
     /// Ids that leave.
     pub leaving: Option<Text<'a>>,
-    /// The whole new list, instead of the other two.
+    /// The whole new list of members, instead of the other two fields.
     pub new_members: Option<Text<'a>>,
     /// Version of the configuration that this is meant to follow, -1 for any.
     pub current_config: i64,
@@ -205,7 +205,7 @@ pub enum ReadRequest<'a> {
     },
     /// Several reads in one.
     MultiRead(Vec<ReadRequest<'a>>),
-    /// Who the server thinks the client is.
+    /// The ids of the connection.
     WhoAmI,
 }
 
@@ -266,7 +266,7 @@ impl WatcherType {
     }
 }
 
-/// What the flags of a create request ask for.
+/// The mode that the flags of a create request encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CreateMode {
     /// Append the next sequence number to the name.
@@ -282,7 +282,7 @@ pub enum Lifetime {
     Persistent,
     /// As long as the session that created it.
     Ephemeral,
-    /// Until its last child is gone.
+    /// Until its last child is deleted.
     Container,
     /// Until it has been idle and childless for a while.
     Ttl,

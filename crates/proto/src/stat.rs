@@ -1,4 +1,4 @@
-//! What a znode remembers about itself, as clients see it and as disks keep it.
+//! The metadata of a znode, as clients see it and as it is stored on disk.
 
 use crate::ids::Zxid;
 use crate::jute::{JuteReader, JuteWrite, Result};

@@ -1,4 +1,4 @@
-//! Txns: what a write has become once its outcome is decided. The same bytes go to the log and to
+//! Txns: writes whose outcome is decided. The same bytes go to the log and to
 //! the other servers.
 //!
 //! payload = [`TxnHeader`] + body + optional [`TxnDigest`]. A txn carries results, not intentions
@@ -16,10 +16,10 @@ use crate::op::OpCode;
 /// clients can tell from empty.
 pub type Data = Option<Arc<[u8]>>;
 
-/// What stands before every txn.
+/// The header of a txn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxnHeader {
-    /// The session that asked for it.
+    /// The session that requested it.
     pub session: SessionId,
     /// The client's number for the request.
     pub cxid: i32,
@@ -34,7 +34,7 @@ pub struct TxnHeader {
 pub enum Txn {
     /// A new znode.
     Create(CreateTxn),
-    /// A znode gone; `container` when a server's sweep asked for it.
+    /// A znode was deleted; `container` if a server's sweep requested it.
     Delete {
         /// Which one.
         path: Box<str>,
@@ -340,7 +340,7 @@ impl CreateTxn {
 /// A whole txn payload: header, body and digest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Who, when, where in the order.
+    /// Session, time and zxid.
     pub header: TxnHeader,
     /// What.
     pub txn: Txn,

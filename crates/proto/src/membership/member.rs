@@ -29,7 +29,7 @@ impl Endpoint {
         Ok(Self { host: Some(parse_host(host)?), port: parse_port(port)? })
     }
 
-    /// Whether it stands for all local addresses, so that it says nothing to others.
+    /// Whether it means all local addresses, so that it is useless to other servers.
     #[must_use]
     pub fn is_wildcard(&self) -> bool {
         let address = self.host.as_ref().map(|host| host.parse::<IpAddr>());
@@ -192,12 +192,12 @@ fn parse_server(text: &str) -> Result<(PeerAddress, Option<Role>), String> {
 }
 
 /// A host as Java shows it: numbers of IPv6 are written out, so that equal addresses are equal texts.
-/// Refused is what would not come back from the text of a membership, or not as a host; Java takes
+/// Rejects a host that would not be read back equal from the text of a membership; Java accepts
 /// it and fails to resolve it.
 fn parse_host(host: &str) -> Result<String, String> {
     let odd = |c: char| c.is_whitespace() || c.is_control() || "[]\\".contains(c);
     if host.contains(odd) {
-        return Err(format!("has the host {host:?}, which is no name"));
+        return Err(format!("has the host {host:?}, which is not a host name"));
     }
     let (address, zone) = match host.split_once('%') {
         Some((address, zone)) if zone.parse::<u32>().is_ok() => (address, format!("%{zone}")),

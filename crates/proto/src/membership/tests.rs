@@ -58,10 +58,10 @@ fn server_lines_that_are_wrong_say_how() {
     check_refused("[::1:2888:3888", "has '[' without ']' in [::1:2888:3888");
     check_refused("[::1]", "has no port after ']' in [::1]");
     check_refused("zk1:2888:3888;a:b:1", "has the client address a:b:1, not [host:]port");
-    check_refused("zk 1:2888:3888", "has the host \"zk 1\", which is no name");
-    check_refused("[[zk1]:2888:3888", "has the host \"[zk1\", which is no name");
-    check_refused("zk\\1:2888:3888", "has the host \"zk\\\\1\", which is no name");
-    check_refused("zk1:1:2;a b:3", "has the host \"a b\", which is no name");
+    check_refused("zk 1:2888:3888", "has the host \"zk 1\", which is not a host name");
+    check_refused("[[zk1]:2888:3888", "has the host \"[zk1\", which is not a host name");
+    check_refused("zk\\1:2888:3888", "has the host \"zk\\\\1\", which is not a host name");
+    check_refused("zk1:1:2;a b:3", "has the host \"a b\", which is not a host name");
     check_refused("a:1:2||b:1:2", form);
     check_refused("zk1:1:2;3;4;5", "has more than two client addresses after ';'");
     check_refused(
@@ -94,7 +94,7 @@ fn endpoints_are_host_and_port() {
     check("a:1:2", Err("has the address a:1:2, not host:port"));
     check(":1", Err("has no host in :1"));
     check("a:70000", Err("has the port 70000, not one from 0 to 65535"));
-    check("a b:1", Err("has the host \"a b\", which is no name"));
+    check("a b:1", Err("has the host \"a b\", which is not a host name"));
     assert!(Endpoint { host: None, port: 1 }.is_wildcard());
 }
 
