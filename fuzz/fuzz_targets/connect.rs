@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::connect`.
+//! libFuzzer entry point of `targets::connect`.
 
 #![cfg_attr(fuzzing, no_main)]
 

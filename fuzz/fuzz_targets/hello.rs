@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::hello`.
+//! libFuzzer entry point of `targets::hello`.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::jaas`.
+//! libFuzzer entry point of `targets::jaas`.
 
 #![cfg_attr(fuzzing, no_main)]
 

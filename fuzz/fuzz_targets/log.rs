@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::log`.
+//! libFuzzer entry point of `targets::log`.
 
 #![cfg_attr(fuzzing, no_main)]
 

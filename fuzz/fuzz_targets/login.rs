@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::login`.
+//! libFuzzer entry point of `targets::login`.
 
 #![cfg_attr(fuzzing, no_main)]
 

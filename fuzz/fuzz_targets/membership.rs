@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::membership`.
+//! libFuzzer entry point of `targets::membership`.
 
 #![cfg_attr(fuzzing, no_main)]
 

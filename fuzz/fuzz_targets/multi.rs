@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::multi`.
+//! libFuzzer entry point of `targets::multi`.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::notification`.
+//! libFuzzer entry point of `targets::notification`.
 
 #![cfg_attr(fuzzing, no_main)]
 

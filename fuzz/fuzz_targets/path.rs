@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::path`.
+//! libFuzzer entry point of `targets::path`.
 
 #![cfg_attr(fuzzing, no_main)]
 

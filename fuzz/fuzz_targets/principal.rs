@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::principal`.
+//! libFuzzer entry point of `targets::principal`.
 
 #![cfg_attr(fuzzing, no_main)]
 

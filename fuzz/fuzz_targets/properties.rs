@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::properties`.
+//! libFuzzer entry point of `targets::properties`.
 
 #![cfg_attr(fuzzing, no_main)]
 

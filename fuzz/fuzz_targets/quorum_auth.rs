@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::quorum_auth`.
+//! libFuzzer entry point of `targets::quorum_auth`.
 
 #![cfg_attr(fuzzing, no_main)]
 

@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::quorum_packet`.
+//! libFuzzer entry point of `targets::quorum_packet`.
 
 #![cfg_attr(fuzzing, no_main)]
 

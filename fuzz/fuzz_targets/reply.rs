@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::reply`.
+//! libFuzzer entry point of `targets::reply`.
 
 #![cfg_attr(fuzzing, no_main)]
 

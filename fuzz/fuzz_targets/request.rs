@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::request`.
+//! libFuzzer entry point of `targets::request`.
 
 #![cfg_attr(fuzzing, no_main)]
 

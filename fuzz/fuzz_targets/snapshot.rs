@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::snapshot`.
+//! libFuzzer entry point of `targets::snapshot`.
 
 #![cfg_attr(fuzzing, no_main)]
 

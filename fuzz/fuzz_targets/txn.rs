@@ -1,4 +1,4 @@
-//! libFuzzer's door to `targets::txn`.
+//! libFuzzer entry point of `targets::txn`.
 
 #![cfg_attr(fuzzing, no_main)]
 

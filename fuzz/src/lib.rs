@@ -1,16 +1,16 @@
-//! Fuzz targets for every decoder of bytes that come from outside: the wire, the disk.
+//! Fuzz targets for every decoder of untrusted bytes: the wire, the disk.
 //!
-//! A target is a function over bytes that must return, whatever they are, and that asserts more than
-//! that: what was decoded is encoded and decoded again, and must be equal. The same functions run
+//! A target is a function that must return for all inputs, and that asserts more than
+//! that: a decoded value is encoded and decoded again, and must be equal. The same functions run
 //! in two ways.
 //! - With libFuzzer: `cargo +nightly fuzz run request fuzz/corpus/request fuzz/seeds/request`. What it
-//!   finds goes to `corpus/`, which is not kept; a finding worth keeping is put among the seeds.
+//!   finds goes to `corpus/`, which is not committed; a finding worth keeping is added to the seeds.
 //! - Without: `cargo test --manifest-path fuzz/Cargo.toml` runs every seed and a fixed number of
 //!   deterministic mutations of them on a stable compiler. CI does that. `FUZZ_MUTATIONS=1000000`
 //!   makes it longer.
 //!
-//! The seeds in `seeds/` are made by our own encoders: `cargo run --manifest-path fuzz/Cargo.toml --bin
-//! seeds` writes them, and a test fails when they no longer fit the code.
+//! The seeds in `seeds/` come from our own encoders: `cargo run --manifest-path fuzz/Cargo.toml --bin
+//! seeds` writes them, and a test fails if they do not match the code.
 
 pub mod mutate;
 pub mod seeds;

@@ -4,7 +4,7 @@
 #[derive(Clone, Debug)]
 pub struct Mutator(u64);
 
-/// Numbers at which decoders go wrong.
+/// Numbers that often break decoders.
 const EDGES: [u32; 10] =
     [0, 1, 2, 0x7f, 0x80, 0xffff, 0x000f_ffff, 0x7fff_ffff, 0x8000_0000, 0xffff_ffff];
 

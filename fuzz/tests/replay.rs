@@ -1,4 +1,4 @@
-//! Runs every target over its seeds, over what a fuzzer left in `corpus/`, and over a fixed number of
+//! Runs every target over its seeds, over the inputs that a fuzzer left in `corpus/`, and over a fixed number of
 //! deterministic mutations, on a stable compiler.
 
 use std::fs;
@@ -26,7 +26,7 @@ fn folder(kind: &str, target: &str) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Says which input it was before the panic goes on its way.
+/// Prints the input before the panic continues.
 fn run(target: &targets::Target, bytes: &[u8], which: &str) {
     let result = std::panic::catch_unwind(|| (target.run)(bytes));
     if let Err(panic) = result {

@@ -1,28 +1,28 @@
-//! The cases: every operation that is measured, by the name that the baseline knows it by.
+//! The measured operations, by their names in the baseline.
 //!
-//! A set-up makes everything up front, enough for twice the iterations of its case, and gives the
-//! operation. An operation checks what it has done, which costs a handful of instructions: else a
-//! case could measure for years how quickly a request is refused.
+//! A setup creates everything in advance, enough for twice the iterations of its case, and returns the
+//! operation. An operation checks its result, which costs a few instructions: otherwise a
+//! case could measure how quickly a request is rejected, without anyone noticing.
 
 use crate::{decode, encode, log, node, read, write};
 
-/// What is measured: told the number of the iteration, from 0, does it once.
+/// A measured operation: runs once, with the number of the iteration, from 0.
 pub type Operation = Box<dyn FnMut(usize)>;
 
 /// An operation to measure.
 pub struct Case {
-    /// Unique, and what its line in the baseline begins with.
+    /// Its unique name, with which its line in the baseline begins.
     pub name: &'static str,
-    /// N: so many operations more are in the second run than in the first.
+    /// N: the second run has this many more operations than the first.
     pub iterations: usize,
-    /// What it does, in a few words.
+    /// A short description.
     pub about: &'static str,
-    /// Makes what the operation needs.
+    /// The setup of the operation.
     pub set_up: fn() -> Operation,
 }
 
 impl Case {
-    /// As many iterations as the set-up is made for.
+    /// The number of iterations that the setup supports.
     pub const fn iterations_max(&self) -> usize {
         2 * self.iterations
     }
@@ -37,7 +37,7 @@ const fn case(
     Case { name, iterations, about, set_up }
 }
 
-/// All cases, in the order of a request's way through the server.
+/// All cases, in the order of a request's path through the server.
 pub const CASES: &[Case] = &[
     case("decode-get-data", 1000, decode::get_data, "a getData request from its frame"),
     case("decode-set-data", 1000, decode::set_data, "a setData request from its frame"),
@@ -54,16 +54,16 @@ pub const CASES: &[Case] = &[
     case("prepare-set-data", 500, write::prepare_set_data, "a setData becomes a txn"),
     case("prepare-create", 500, write::prepare_create, "a create becomes a txn"),
     case("apply-set-data", 500, write::apply_set_data, "a txn replaces a znode's data"),
-    case("apply-create", write::CHANGED, write::apply_create, "a txn brings a znode"),
-    case("apply-delete", write::CHANGED, write::apply_delete, "a txn takes a znode away"),
-    case("encode-txn", 1000, encode::txn, "a setData txn as it goes to the log"),
+    case("apply-create", write::CHANGED, write::apply_create, "a txn creates a znode"),
+    case("apply-delete", write::CHANGED, write::apply_delete, "a txn deletes a znode"),
+    case("encode-txn", 1000, encode::txn, "a setData txn for the log"),
     case("decode-txn", 1000, decode::txn, "the same, read back when the log is replayed"),
     case("append-batch", 20, log::append_batch, "64 txns, appended and flushed to a memory disk"),
     case("node-set-data", 500, node::set_data, "a setData from its request to its reply"),
-    case("node-fire-watch", node::FIRED, node::fire_watch, "the same, with 100 watchers to tell"),
+    case("node-fire-watch", node::FIRED, node::fire_watch, "the same, with 100 watchers to notify"),
     case("encode-proposal", 1000, encode::proposal, "a PROPOSAL for a learner"),
     case("decode-proposal", 1000, decode::proposal, "the same, as the learner reads it"),
-    case("digest-znode", 1000, encode::digest, "what a znode adds to the tree's digest"),
+    case("digest-znode", 1000, encode::digest, "a znode's share of the tree's digest"),
 ];
 
 #[cfg(test)]
@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
 
-    /// Operations check themselves, so it is enough that all of them can be done, up to the last.
+    /// Operations check themselves, so it is enough to run all of them, up to the last.
     #[test]
     fn every_case_does_what_it_says_as_often_as_it_may() {
         for case in CASES {
@@ -83,7 +83,7 @@ mod tests {
         }
     }
 
-    /// `--list` is read word by word.
+    /// `--list` is parsed word by word.
     #[test]
     fn names_are_single_words_and_unique() {
         let names: BTreeSet<_> = CASES.iter().map(|case| case.name).collect();

@@ -10,7 +10,7 @@ use herdsman_proto::{JuteReader, OpCode, QuorumPacket, ReadRequest, Request, Txn
 use crate::cases::Operation;
 use crate::{encode, fixture};
 
-/// `jute.maxbuffer`, and what a header takes.
+/// `jute.maxbuffer` plus a header.
 const FIELD_BYTES_MAX: usize = 0xf_ffff;
 const HEADER_BYTES: usize = 8;
 

@@ -1,5 +1,5 @@
-//! Values → bytes: txns for the log, packets for learners, and the digest, which is of the same kind.
-//! Replies are encoded where they are made, see [`crate::read`] and [`crate::node`].
+//! Values → bytes: txns for the log, packets for learners, and the digest, which is similar.
+//! For the encoding of replies see [`crate::read`] and [`crate::node`].
 
 use std::hint::black_box;
 
@@ -16,7 +16,7 @@ pub fn a_txn() -> Entry {
     fixture::set_data_entry(0, &fixture::item_path(fixture::GROUPS, 7))
 }
 
-/// The same on its way to a learner.
+/// The same as a packet for a learner.
 pub fn a_proposal() -> QuorumPacket {
     let entry = a_txn();
     let mut payload = Vec::new();
@@ -24,7 +24,7 @@ pub fn a_proposal() -> QuorumPacket {
     QuorumPacket::Proposal { zxid: entry.header.zxid, payload: Bytes::from(payload) }
 }
 
-/// A txn as it goes to the log and to the learners, into a buffer with room.
+/// Encodes a txn for the log and the learners, into a buffer with enough capacity.
 pub fn txn() -> Operation {
     let entry = a_txn();
     let mut out = Vec::with_capacity(1024);
@@ -35,7 +35,7 @@ pub fn txn() -> Operation {
     })
 }
 
-/// A PROPOSAL, into a buffer with room.
+/// Encodes a PROPOSAL, into a buffer with enough capacity.
 pub fn proposal() -> Operation {
     let packet = a_proposal();
     let mut out = Vec::with_capacity(1024);

@@ -1,4 +1,4 @@
-//! Made-up data, the same in every run: a tree of groups and items, requests and txns about them.
+//! Test data, the same in every run: a tree of groups and items, with requests and txns for them.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use herdsman_tree::{Loader, Tree, TreeOptions};
 
 /// Seeds every hash table.
 pub const HASH_SEED: u64 = 1;
-/// The session in whose name everything is done.
+/// The session of all requests.
 pub const SESSION: SessionId = SessionId(0x0100_0000_0000_0001);
-/// The time, always.
+/// The time of all requests.
 pub const WALL_MS: i64 = 1_700_000_000_000;
-/// What a znode holds: 100 bytes.
+/// The data of a znode: 100 bytes.
 pub const DATA: [u8; 100] = [0x5a; 100];
 /// Children of each group.
 pub const ITEMS_OF_GROUP: usize = 100;
-/// Groups of the small tree. Instructions, unlike caches, hardly feel how many znodes there are, and
+/// Groups of the small tree. The number of znodes hardly affects instructions, unlike caches, and
 /// a large tree takes seconds to build under callgrind.
 pub const GROUPS: usize = 20;
 
-/// The last txn of a fresh tree; what is applied comes behind it.
+/// The last txn of a new tree; applied txns follow it.
 const LAST_ZXID: Zxid = Zxid(0x1_0000_0000);
 
 /// The path of a group.
@@ -43,17 +43,17 @@ pub fn item_paths(count: usize) -> Vec<String> {
     (0..count).map(|index| item_path(GROUPS, index)).collect()
 }
 
-/// The paths of as many znodes that the small tree does not have, spread over its groups.
+/// Paths of znodes that the small tree does not have, spread over its groups.
 pub fn new_paths(count: usize) -> Vec<String> {
     (0..count).map(|index| format!("{}/new-{index:04}", group_path(index % GROUPS))).collect()
 }
 
-/// The tree that most cases work on.
+/// The tree of most cases.
 pub fn small_tree() -> Tree {
     tree(GROUPS)
 }
 
-/// A tree of so many groups, each with [`ITEMS_OF_GROUP`] items of 100 bytes.
+/// A tree of this many groups, each with [`ITEMS_OF_GROUP`] items of 100 bytes.
 pub fn tree(groups: usize) -> Tree {
     let options = TreeOptions { hash_seed: HASH_SEED, ..TreeOptions::default() };
     let mut loader = Loader::new(options);
@@ -89,7 +89,7 @@ pub fn guarded_tree(path: &str, acl: Vec<Acl>) -> Tree {
     loader.finish(LAST_ZXID).expect("the root came first")
 }
 
-/// Everybody may do everything: what nearly all znodes have.
+/// The open ACL, which nearly all znodes have.
 pub fn open_acl() -> Vec<Acl> {
     vec![Acl::world(Perms::ALL)]
 }
@@ -101,7 +101,7 @@ pub fn txn_header(index: usize) -> TxnHeader {
     TxnHeader { session: SESSION, cxid: number, zxid, time_ms: WALL_MS }
 }
 
-/// A txn as it is after it was prepared.
+/// A prepared txn.
 pub fn entry(index: usize, txn: Txn) -> Entry {
     let digest = TxnDigest { version: TxnDigest::VERSION, tree_digest: 0x1234_5678_9abc };
     Entry { header: txn_header(index), txn, digest: Some(digest) }
@@ -120,7 +120,7 @@ pub fn create_entry(index: usize, path: &str) -> Entry {
         path: path.into(),
         data: Some(Arc::from(&DATA[..])),
         acl: open_acl(),
-        // It rises with every child, and this is more than a group had.
+        // It rises with every child, and this is more than any group has.
         parent_cversion: 1000 + txn_header(index).cxid,
     };
     entry(index, Txn::Create(create))
@@ -144,7 +144,7 @@ pub fn create_request(path: &str) -> WriteRequest<'_> {
     })
 }
 
-/// What of a request's frame is behind the length.
+/// The part of a request's frame after the length.
 pub fn payload(request: &Request<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     RequestHeader { xid: Xid(7), op: request.op().code() }.encode(&mut out);

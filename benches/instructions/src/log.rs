@@ -1,5 +1,5 @@
-//! The log: a batch of txns → one write and one sync. The disk is memory, so what is counted is the
-//! framing, the checksums and the copying, not the system calls.
+//! The log: a batch of txns → one write and one sync. The disk is in memory, so the instructions counted are those of
+//! framing, checksums and copying, not of system calls.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -11,12 +11,12 @@ use herdsman_store::{Disk, LogOptions, LogWriter, MemoryDisk, SyncMode};
 use crate::cases::Operation;
 use crate::{encode, fixture};
 
-/// Txns that go to the disk together.
+/// Txns of a batch.
 const BATCH_TXNS: usize = 64;
-/// Room for all batches of a run: the file grows in the set-up and never again.
+/// Space for all batches of a run: the file grows in the setup and never again.
 const PRE_ALLOC_BYTES: u64 = 4 << 20;
 
-/// A batch is appended and flushed.
+/// Appends and flushes a batch.
 pub fn append_batch() -> Operation {
     let disk = MemoryDisk::new();
     let dir = Path::new("/log");

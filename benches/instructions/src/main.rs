@@ -1,14 +1,14 @@
-//! Does one operation of the server so many times, under a tool that counts instructions.
+//! Runs one operation of the server many times, under a tool that counts instructions.
 //!
-//! In: the name of a case and a number of iterations. Out: nothing but the instructions. Run with N
-//! and with 2 N iterations, the difference is what N operations cost: start-up, set-up and whatever
+//! In: the name of a case and a number of iterations. Out: only the executed instructions. Run with N
+//! and with 2 N iterations, the difference is the cost of N operations: startup, setup and anything that
 //! happens only once cancel out. `cargo xtask instructions` does that with callgrind, for every case,
 //! and compares with `baseline.txt`.
 //!
-//! So that two runs count the same: hash tables have fixed seeds, data is made up here, there is one
-//! thread and no clock, and nothing that a set-up does depends on the number of iterations.
-//! Deliberately not here: sockets, system calls, threads waking each other. What those cost is not
-//! told by instructions; `herdsman bench` measures it.
+//! To make runs comparable, hash tables have fixed seeds, all data is generated here, there is one
+//! thread and no clock, and no setup depends on the number of iterations.
+//! Deliberately not here: sockets, system calls, thread wakeups. Instructions do not show their
+//! cost; `herdsman bench` measures it.
 
 mod cases;
 mod decode;
@@ -29,8 +29,8 @@ const USAGE: &str = "usage: herdsman-instructions CASE ITERATIONS, or --list";
 
 fn main() -> ExitCode {
     match execute(&std::env::args().skip(1).collect::<Vec<_>>()) {
-        // Now, without dropping what the operations have built up: the more iterations, the more
-        // there would be to drop, and it is not part of the operation.
+        // Exit without dropping the results of the operations: the more iterations, the more
+        // there would be to drop, and that is not part of the operation.
         Ok(()) => std::process::exit(0),
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -49,7 +49,7 @@ fn execute(arguments: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A line for each case: its name, N, and what it does.
+/// Prints a line for each case: its name, N, and its description.
 fn list() {
     for Case { name, iterations, about, .. } in CASES {
         println!("{name} {iterations} {about}");
@@ -58,7 +58,7 @@ fn list() {
 
 fn run(name: &str, iterations: &str) -> Result<()> {
     let case = CASES.iter().find(|case| case.name == name);
-    let case = case.with_context(|| format!("no case is called `{name}`; --list shows them"))?;
+    let case = case.with_context(|| format!("there is no case `{name}`; see --list"))?;
     let iterations: usize = iterations
         .parse()
         .with_context(|| format!("`{iterations}` is not a number of iterations; {USAGE}"))?;
@@ -88,10 +88,7 @@ mod tests {
     fn what_cannot_be_run_is_refused() {
         assert_eq!(said(&[]), USAGE);
         assert_eq!(said(&["digest-znode"]), USAGE);
-        assert_eq!(
-            said(&["digest-znodes", "1"]),
-            "no case is called `digest-znodes`; --list shows them"
-        );
+        assert_eq!(said(&["digest-znodes", "1"]), "there is no case `digest-znodes`; see --list");
         assert!(said(&["digest-znode", "many"]).contains("`many` is not a number"));
         assert!(said(&["digest-znode", "1000000"]).contains("not for 1000000"));
     }

@@ -1,5 +1,5 @@
-//! A standalone server's mind: a request steps in, its txn is said to be durable, the reply comes out.
-//! The way of a write without its sockets, its threads and its disk.
+//! The state machine of a standalone server: a request goes in, its txn is reported durable, the reply is returned.
+//! This is the path of a write without sockets, threads and disk.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use herdsman_tree::watches::TableKind;
 use crate::cases::Operation;
 use crate::fixture;
 
-/// Changes of a run of `node-fire-watch`. Each spends the watches of a znode, so all znodes of a run
-/// are watched beforehand.
+/// Changes of a run of `node-fire-watch`. Each triggers the watches of a znode, so all znodes of a run
+/// are watched in advance.
 pub const FIRED: usize = 10;
-/// Connections that watch each of these.
+/// Watching connections for each of these.
 const WATCHERS: u64 = 100;
 /// Different znodes whose data is replaced.
 const SET: usize = 64;
@@ -51,7 +51,7 @@ impl Server {
         assert!(self.out.list.iter().any(is_attached), "{:?}", self.out.list);
     }
 
-    /// A write, and how many frames were sent for it: to its client and to watchers.
+    /// Runs a write. Returns the number of frames that were sent to its client and to watchers.
     fn write(&mut self, conn: ConnId, index: usize, request: WriteRequest<'_>) -> usize {
         let xid = Xid(fixture::txn_header(index).cxid);
         self.settle(Input::Request {
@@ -64,7 +64,7 @@ impl Server {
         black_box(&self.out).list.iter().filter(is_sent).count()
     }
 
-    /// One input, and the txn that it proposes from there to its end.
+    /// Runs one input and the txn that it proposes to their end.
     fn settle(&mut self, input: Input<'_>) {
         let Server { node, tree, out } = self;
         out.clear();
@@ -101,7 +101,7 @@ fn settings() -> NodeSettings {
     }
 }
 
-/// A setData of a single client; nobody watches.
+/// A setData of a single client, without watchers.
 pub fn set_data() -> Operation {
     let mut server = Server::new();
     server.connect(ConnId(0));
@@ -112,7 +112,7 @@ pub fn set_data() -> Operation {
     })
 }
 
-/// A setData of a znode that others watch.
+/// A setData of a watched znode.
 pub fn fire_watch() -> Operation {
     let mut server = Server::new();
     server.connect(ConnId(0));

@@ -9,25 +9,25 @@ use herdsman_tree::{Caller, Events, Outcome, Overlay, Tree};
 use crate::cases::Operation;
 use crate::fixture;
 
-/// Znodes that a run of `apply-create` brings and one of `apply-delete` takes away. Few beside those
+/// Znodes that a run of `apply-create` creates and one of `apply-delete` deletes. Few compared with those
 /// of the tree, so that no table has to grow.
 pub const CHANGED: usize = 200;
 /// Different znodes whose data is replaced.
 const SET: usize = 64;
 
-/// A setData becomes a txn.
+/// Prepares a setData.
 pub fn prepare_set_data() -> Operation {
     let paths: Vec<String> = fixture::item_paths(SET);
     prepare(paths, |path| fixture::set_data_request(path), |txn| matches!(txn, Txn::SetData { .. }))
 }
 
-/// A create becomes a txn.
+/// Prepares a create.
 pub fn prepare_create() -> Operation {
     let paths = fixture::new_paths(SET);
     prepare(paths, |path| fixture::create_request(path), |txn| matches!(txn, Txn::Create(_)))
 }
 
-/// Prepares, and lets the overlay forget the change again as if it had been applied: nothing stays in
+/// Prepares a request, and drops the change from the overlay as if it had been applied: nothing stays in
 /// flight, whatever the number of iterations.
 fn prepare(
     paths: Vec<String>,
@@ -51,21 +51,21 @@ fn prepare(
     })
 }
 
-/// A txn replaces the data of a znode.
+/// Applies a txn that replaces the data of a znode.
 pub fn apply_set_data() -> Operation {
     let paths = fixture::item_paths(SET);
     let entries = entries(&paths, fixture::set_data_entry);
     apply(entries, |outcome| matches!(outcome, Outcome::DataSet(_)))
 }
 
-/// A txn brings a znode.
+/// Applies a txn that creates a znode.
 pub fn apply_create() -> Operation {
     let paths = fixture::new_paths(2 * CHANGED);
     let entries = entries(&paths, fixture::create_entry);
     apply(entries, |outcome| matches!(outcome, Outcome::Created { .. }))
 }
 
-/// A txn takes a znode away.
+/// Applies a txn that deletes a znode.
 pub fn apply_delete() -> Operation {
     let paths = fixture::item_paths(2 * CHANGED);
     let entries = entries(&paths, |index, path| {

@@ -24,7 +24,7 @@ fn create(path: &str, kind: CreateKind, parent_cversion: i32) -> Txn {
     })
 }
 
-/// A short history that fits together.
+/// A short, consistent history.
 fn history() -> Vec<Txn> {
     let plain = |ephemeral, with_stat| CreateKind::Plain { ephemeral, with_stat };
     let set_data = |path: &str, version| Txn::SetData {

@@ -1,4 +1,4 @@
-//! Seeds from what the servers of an ensemble say to each other.
+//! Seeds from the protocols between the servers of an ensemble.
 
 use herdsman_proto::notification::Hello;
 use herdsman_proto::quorum::{LearnerInfo, LearnerKind, PROTOCOL_VERSION};

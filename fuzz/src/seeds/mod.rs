@@ -1,4 +1,4 @@
-//! Seeds for every target, made by our own encoders: one small example of each shape.
+//! Seeds for every target, from our own encoders: one small example of each kind.
 
 mod disk;
 mod ensemble;

@@ -58,7 +58,7 @@ fn all_requests() -> Vec<Request<'static>> {
     let path = || "/a".into();
     let acl = vec![Acl::world(Perms::READ)];
     let mut writes = writes();
-    // A check stands only in a multi.
+    // A check occurs only in a multi.
     writes.pop();
     writes.extend([
         WriteRequest::SetAcl { path: path(), acl, version: 1 },

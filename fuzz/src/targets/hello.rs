@@ -1,4 +1,4 @@
-//! The front of an election connection.
+//! The first message of an election connection.
 
 use herdsman_proto::notification::{HELLO_ADDRESS_BYTES_MAX, Hello};
 use herdsman_proto::{DecodeError, JuteReader};

@@ -1,4 +1,4 @@
-//! JAAS files, as an operator's editor may leave them.
+//! JAAS files with arbitrary content.
 
 use herdsman_sasl::{JaasFile, Login};
 

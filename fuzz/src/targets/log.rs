@@ -1,6 +1,6 @@
-//! Log files: raw bytes, and records whose checksums are right but whose contents are not.
+//! Log files: raw bytes, and records with valid checksums but invalid contents.
 //!
-//! What is recovered must be records of the file in their order, and recovering again what recovery mended must give
+//! The recovered txns must be records of the file in their order, and a second recovery of the repaired files must give
 //! the same tree.
 
 use std::path::Path;
@@ -15,7 +15,7 @@ use herdsman_store::{Dirs, LogName, MemoryDisk, RecoverOptions, Recovered, recov
 const DIR: &str = "/fuzz";
 const NAME: LogName = LogName { zxid: Zxid(1) };
 
-/// In: a byte that says how to read the rest. Even: a log file. Odd: payloads, each behind two bytes of
+/// In: a byte that says how to read the rest. Even: a log file. Odd: payloads, each after two bytes of
 /// length, to be put into records.
 pub fn run(bytes: &[u8]) {
     let Some((&mode, rest)) = bytes.split_first() else {
@@ -48,7 +48,7 @@ fn walk_file(file: &[u8]) {
         assert_eq!(entry.header.zxid, record.zxid);
         assert!(record.zxid > last, "zxids rise");
         last = record.zxid;
-        let start = usize::try_from(record.offset).expect("a place in the file");
+        let start = usize::try_from(record.offset).expect("an offset in the file");
         assert!(start >= end, "records do not overlap");
         let mut copy = Vec::new();
         encode_record(record.payload, &mut copy);
@@ -67,11 +67,11 @@ fn recover_file(file: Vec<u8>) {
     let Some(first) = recovered(&disk) else {
         return;
     };
-    let second = recovered(&disk).expect("what was mended can be read");
+    let second = recovered(&disk).expect("repaired files can be read");
     assert_eq!(first.tree.last_zxid(), second.tree.last_zxid());
     assert_eq!(first.tree.digest(), second.tree.digest());
     assert_eq!(first.tree.node_count(), second.tree.node_count());
-    assert!(second.cut.is_none(), "nothing is left to mend");
+    assert!(second.cut.is_none(), "nothing is left to repair");
 }
 
 fn recovered(disk: &MemoryDisk) -> Option<Recovered> {

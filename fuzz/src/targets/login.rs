@@ -1,4 +1,4 @@
-//! Tokens of DIGEST-MD5, as strangers send them to a server and as a false server sends them to a client.
+//! Tokens of DIGEST-MD5, from untrusted clients to a server and from a malicious server to a client.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! The list inside a multi or multiRead, and lists of results.
 
 use herdsman_proto::multi::MultiHeader;
-use herdsman_proto::{OpCode, JuteReader};
+use herdsman_proto::{JuteReader, OpCode};
 
 use super::request;
 

@@ -1,10 +1,10 @@
-//! Names of Kerberos principals, and the rules that make users of them.
+//! Names of Kerberos principals, and the rules that map them to users.
 //!
 //! In: rules, a line end, and a name.
 
 use herdsman_sasl::kerberos::{NameRules, PrincipalName};
 
-/// The realm of this place.
+/// The local realm.
 const REALM: &str = "EXAMPLE.COM";
 
 /// In: rules and a name.

@@ -1,4 +1,4 @@
-//! zoo.cfg: what was read is written down, every character escaped, and read again.
+//! zoo.cfg: parsed settings are written with every character escaped, and parsed again.
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
-//! What a leader and a learner send each other, as a stream.
+//! The packets between a leader and a learner, as a stream.
 
-use herdsman_proto::{DecodeError, QuorumPacket, JuteReader};
+use herdsman_proto::{DecodeError, JuteReader, QuorumPacket};
 
 /// The longest field that is accepted here.
 const FIELD_BYTES_MAX: usize = 256;
@@ -41,7 +41,8 @@ fn comes_back(packet: &QuorumPacket) {
 fn nothing_is_late_but_its_prefixes(whole: &[u8]) {
     assert!(whole.len() <= PACKET_BYTES_MAX);
     for end in 0..whole.len() {
-        let outcome = QuorumPacket::decode(&mut JuteReader::with_limit(&whole[..end], FIELD_BYTES_MAX));
+        let outcome =
+            QuorumPacket::decode(&mut JuteReader::with_limit(&whole[..end], FIELD_BYTES_MAX));
         assert!(matches!(outcome, Err(DecodeError::Truncated { .. })), "{end}: {outcome:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a server sends, as our client reads it.
+//! The replies of a server, as our client reads them.
 
 use herdsman_proto::event::WatchedEvent;
 use herdsman_proto::reply::ReplyHeader;

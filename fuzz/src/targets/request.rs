@@ -1,9 +1,9 @@
-//! Requests: a header and a body, and the same body read as every op there is.
+//! Requests: a header and a body, and the same body decoded as every op.
 
 use herdsman_proto::request::{CreateMode, RequestHeader};
-use herdsman_proto::{OpCode, JuteReader, Request, WriteRequest};
+use herdsman_proto::{JuteReader, OpCode, Request, WriteRequest};
 
-/// A limit on fields, as a server sets one.
+/// A limit on fields, as in a server.
 const FIELD_BYTES_MAX: usize = 0x1f_ffff;
 
 /// In: the payload of a frame.
@@ -21,7 +21,7 @@ pub fn run(bytes: &[u8]) {
     }
 }
 
-/// Decodes as this op; what comes out must survive the way to bytes and back.
+/// Decodes as this op; the result must survive encoding and decoding.
 pub(super) fn check(op: OpCode, mut reader: JuteReader<'_>) {
     let Ok(request) = Request::decode(op, &mut reader) else {
         return;
@@ -35,7 +35,7 @@ pub(super) fn check(op: OpCode, mut reader: JuteReader<'_>) {
     assert_eq!(again.as_ref(), Ok(&request), "as {op:?}");
 }
 
-/// A create in a multi may have flags that mean nothing: it was a createTTL, and is refused later.
+/// A create in a multi may have undefined flags: it was a createTTL, and is rejected later.
 fn has_encoding(request: &Request<'_>) -> bool {
     let Request::Write(WriteRequest::Multi(writes)) = request else {
         return true;

@@ -1,6 +1,6 @@
-//! Snapshot files: raw bytes, packed bytes, and contents whose seals are right.
+//! Snapshot files: raw bytes, compressed bytes, and contents with valid seals.
 //!
-//! A snapshot that can be read is written again and read again: the trees must be equal.
+//! A readable snapshot is written and read again: the trees must be equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -14,8 +14,8 @@ use herdsman_tree::{Dump, Loader, Tree, TreeOptions};
 
 const DIR: &str = "/fuzz";
 
-/// In: a byte that says how to read the rest. A multiple of four: a whole file; one more: packed with
-/// gzip; two more: with snappy; three more: what stands between header and first seal.
+/// In: a byte that says how to read the rest. A multiple of four: a whole file; one more: compressed with
+/// gzip; two more: with snappy; three more: the part between header and first seal.
 pub fn run(bytes: &[u8]) {
     let Some((&mode, rest)) = bytes.split_first() else {
         return;
@@ -35,7 +35,7 @@ pub fn run(bytes: &[u8]) {
     assert_eq!(znodes(&again), znodes(&tree));
 }
 
-/// What of a tree stands between header and first seal.
+/// The part of a snapshot between header and first seal.
 #[must_use]
 pub fn contents(tree: &Tree) -> Vec<u8> {
     let mut dump = Dump::start(tree);
@@ -48,7 +48,7 @@ pub fn contents(tree: &Tree) -> Vec<u8> {
 }
 
 /// The znodes, each encoded by itself and with its ACL: children have no order, and keys of ACLs are
-/// given anew when a snapshot is read.
+/// assigned again when a snapshot is read.
 fn znodes(tree: &Tree) -> BTreeSet<Vec<u8>> {
     let mut znodes = BTreeSet::new();
     let mut dump = Dump::start(tree);
@@ -64,7 +64,7 @@ fn znodes(tree: &Tree) -> BTreeSet<Vec<u8>> {
     znodes
 }
 
-/// A file around these contents, with the seal that belongs to them.
+/// A file with these contents and their seal.
 #[must_use]
 pub fn sealed(contents: &[u8]) -> Vec<u8> {
     let mut file = HEADER.to_vec();
@@ -84,6 +84,6 @@ fn read(compression: Compression, file: Vec<u8>) -> Option<Tree> {
     let mut loader = Loader::new(TreeOptions::default());
     let summary = read_snapshot(&*disk, dir, name, &mut loader, &mut |_| {}).ok()?;
     assert!(summary.trailer.fuzzy_until(name.zxid) >= name.zxid);
-    // A hostile znode may be younger than any txn; a dump would take it for one created meanwhile.
+    // A hostile znode may be younger than any txn; a dump would treat it as created meanwhile.
     loader.finish(Zxid(i64::MAX)).ok()
 }

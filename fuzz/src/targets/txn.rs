@@ -1,4 +1,4 @@
-//! Txns, as they stand in the log and in a leader's proposals.
+//! Txns, as in the log and in a leader's proposals.
 
 use herdsman_proto::txn::Entry;
 
