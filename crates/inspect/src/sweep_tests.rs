@@ -1,5 +1,5 @@
-//! The promise of docs/tools.md: whatever stops a tool, the directory has the old state or the new one, and the same
-//! command again finishes. Every command is run once for each change that it makes on disk, and stopped there.
+//! Tests the guarantee of docs/tools.md: if a tool is stopped, the directory has the old state or the new one, and the
+//! same command again finishes it. Every command is run once for each change that it makes on disk, and stopped there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -28,12 +28,12 @@ enum Command {
 
 /// How a command ended, and what it printed.
 #[derive(Debug)]
-struct Ran {
+struct CommandResult {
     code: u8,
     text: String,
 }
 
-fn run(arguments: &[String]) -> Ran {
+fn run(arguments: &[String]) -> CommandResult {
     let arguments = std::iter::once("herdsman".to_owned()).chain(arguments.iter().cloned());
     let command = Command::try_parse_from(arguments).unwrap();
     let (mut out, mut err) = (Vec::new(), Vec::new());
@@ -52,14 +52,14 @@ fn run(arguments: &[String]) -> Ran {
             2
         }
     };
-    Ran { code, text }
+    CommandResult { code, text }
 }
 
 /// What a server would start with: last txn, digest, epochs, and whether it votes. `None` if it refuses.
 type State = Option<(Zxid, i64, [Option<u32>; 2], bool)>;
 
 /// A data directory, with its logs there or elsewhere, and a directory beside it.
-struct Place {
+struct TestDirs {
     root: TempDir,
     dirs: Dirs,
 }
@@ -68,7 +68,7 @@ fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/apache-3.9.5").join(name)
 }
 
-impl Place {
+impl TestDirs {
     fn new(is_separate: bool) -> Self {
         // In memory where that can be: nothing here is about power failures, and syncing takes long.
         let root = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
@@ -83,7 +83,7 @@ impl Place {
             let is_log = name.to_str().unwrap().starts_with("log.");
             fs::copy(entry.path(), if is_log { &dirs.log } else { &dirs.data }.join(name)).unwrap();
         }
-        Place { root, dirs }
+        TestDirs { root, dirs }
     }
 
     /// A member of an ensemble that must not vote.
@@ -135,13 +135,13 @@ impl Place {
         [&words[..], &self.dir_arguments(), &target].concat()
     }
 
-    /// What a server would start with, by looking only.
+    /// The state that a server would start with, without changing anything.
     fn looked_at(&self) -> Option<(Zxid, i64)> {
         let loaded = load(&RealDisk, &self.dirs, &load_options(), &mut |_| {}).ok()?;
         Some((loaded.0.tree.last_zxid(), loaded.0.tree.digest()))
     }
 
-    /// What a server starts with. It mends and finishes, so the directories change.
+    /// The state that a server starts with. It repairs and finishes, so the directories change.
     fn started(&self) -> State {
         let options = RecoverOptions { tree: load_options().tree, ..RecoverOptions::default() };
         let recovered = recover(&RealDisk, &self.dirs, &options, &mut |_| {}).ok()?;
@@ -173,30 +173,30 @@ impl Place {
 const KINDS: [Fault; 3] = [Fault::Kill, Fault::Once(Errno::NOSPC), Fault::FromThenOn(Errno::ROFS)];
 
 /// Stops a command at each of its changes. `make` makes the directories, `command` the arguments for them.
-fn sweep(make: impl Fn() -> Place, command: impl Fn(&Place) -> Vec<String>) {
+fn sweep(make: impl Fn() -> TestDirs, command: impl Fn(&TestDirs) -> Vec<String>) {
     let (old, new, changes) = {
         let old = make().started();
-        let place = make();
-        let before = place.files();
-        let (ran, changes) = with_fault(None, || run(&command(&place)));
+        let test = make();
+        let before = test.files();
+        let (ran, changes) = with_fault(None, || run(&command(&test)));
         assert_eq!(ran.code, 0, "{ran:?}");
-        check_kept(&before, &place, "not stopped");
-        (old, place.started(), changes)
+        check_kept(&before, &test, "not stopped");
+        (old, test.started(), changes)
     };
     assert!(changes > 5 && new.is_some() && new != old, "{changes} {old:?} {new:?}");
     let mut seen = [0, 0];
     for kind in KINDS {
         for number in 0..changes {
             let at = format!("{kind:?} at {number}");
-            let (place, again) = (make(), make());
-            let before = place.files();
+            let (test, again) = (make(), make());
+            let before = test.files();
             let stop = Some((number, kind));
-            let (ran, _) = with_fault(stop, || run(&command(&place)));
-            check_message(&ran, kind, &before, &place, &at);
-            check_kept(&before, &place, &at);
+            let (ran, _) = with_fault(stop, || run(&command(&test)));
+            check_message(&ran, kind, &before, &test, &at);
+            check_kept(&before, &test, &at);
             with_fault(stop, || run(&command(&again)));
-            let looked = place.looked_at();
-            let started = place.started();
+            let looked = test.looked_at();
+            let started = test.started();
             assert!(started == old || started == new, "{at}: {started:?} {ran:?}");
             seen[usize::from(started == new)] += 1;
             assert!(ran.code != 0 || started == new, "{at}: {started:?} {ran:?}");
@@ -211,9 +211,9 @@ fn sweep(make: impl Fn() -> Place, command: impl Fn(&Place) -> Vec<String>) {
     assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
 }
 
-/// Nothing is gone: each file is where it was, or is kept somewhere under its name.
-fn check_kept(before: &BTreeMap<PathBuf, Vec<u8>>, place: &Place, at: &str) {
-    let after = place.files();
+/// No file is lost: each is where it was, or is kept somewhere under its name.
+fn check_kept(before: &BTreeMap<PathBuf, Vec<u8>>, test: &TestDirs, at: &str) {
+    let after = test.files();
     for (path, bytes) in before {
         let name = path.file_name();
         let is_kept = after.iter().any(|(other, held)| other.file_name() == name && held == bytes);
@@ -223,19 +223,19 @@ fn check_kept(before: &BTreeMap<PathBuf, Vec<u8>>, place: &Place, at: &str) {
 
 /// A command that says that nothing was changed has changed nothing, and one that failed says why.
 fn check_message(
-    ran: &Ran,
+    ran: &CommandResult,
     kind: Fault,
     before: &BTreeMap<PathBuf, Vec<u8>>,
-    place: &Place,
+    test: &TestDirs,
     at: &str,
 ) {
     assert!(ran.code == 0 || ran.text.contains("herdsman: "), "{at}: {ran:?}");
     let says_guarded = ran.text.contains("are left: Apache ZooKeeper refuses to start");
-    assert!(!says_guarded || place.dirs.log.join(GUARD).exists(), "{at}: {ran:?}");
+    assert!(!says_guarded || test.dirs.log.join(GUARD).exists(), "{at}: {ran:?}");
     let is_unchanged = ran.text.to_lowercase().contains("nothing was changed");
     // After the other two, what was prepared cannot be removed again.
     if is_unchanged && matches!(kind, Fault::Once(_)) {
-        assert_eq!(&place.files(), before, "{at}: {ran:?}");
+        assert_eq!(&test.files(), before, "{at}: {ran:?}");
     }
 }
 
@@ -243,7 +243,7 @@ fn check_message(
 fn a_restore_leaves_the_old_state_or_the_new_one() {
     let backup = fixture("plain/version-2/snapshot.54");
     for is_separate in [false, true] {
-        sweep(|| Place::new(is_separate).member(), |place| place.restore(&backup));
+        sweep(|| TestDirs::new(is_separate).member(), |test| test.restore(&backup));
     }
 }
 
@@ -253,30 +253,30 @@ fn a_restore_into_nothing_leaves_nothing_or_the_new_state() {
     let backup = fixture("plain/version-2/snapshot.54");
     for is_separate in [false, true] {
         let make = || {
-            let place = Place::new(is_separate);
-            fs::remove_dir_all(place.text("data")).unwrap();
-            let _ = fs::remove_dir_all(place.text("logs"));
-            place
+            let test = TestDirs::new(is_separate);
+            fs::remove_dir_all(test.text("data")).unwrap();
+            let _ = fs::remove_dir_all(test.text("logs"));
+            test
         };
-        let place = make();
-        let arguments = |place: &Place| {
-            let mut arguments = place.restore(&backup);
+        let test = make();
+        let arguments = |test: &TestDirs| {
+            let mut arguments = test.restore(&backup);
             arguments.retain(|word| word != "--force" && word != "--yes");
             arguments
         };
-        let (ran, changes) = with_fault(None, || run(&arguments(&place)));
+        let (ran, changes) = with_fault(None, || run(&arguments(&test)));
         assert_eq!(ran.code, 0, "{ran:?}");
-        let new = place.started();
+        let new = test.started();
         for kind in KINDS {
             for number in 0..changes {
-                let place = make();
-                with_fault(Some((number, kind)), || run(&arguments(&place)));
-                let looked = place.looked_at().filter(|(zxid, _)| *zxid != Zxid::ZERO);
+                let test = make();
+                with_fault(Some((number, kind)), || run(&arguments(&test)));
+                let looked = test.looked_at().filter(|(zxid, _)| *zxid != Zxid::ZERO);
                 let expected = new.map(|(zxid, digest, ..)| (zxid, digest));
                 assert!(looked.is_none() || looked == expected, "{kind:?} at {number}");
-                let ran = run(&arguments(&place));
+                let ran = run(&arguments(&test));
                 assert_eq!(ran.code, 0, "{kind:?} at {number}: {ran:?}");
-                assert_eq!(place.started(), new, "{kind:?} at {number}");
+                assert_eq!(test.started(), new, "{kind:?} at {number}");
             }
         }
     }
@@ -285,15 +285,16 @@ fn a_restore_into_nothing_leaves_nothing_or_the_new_state() {
 #[test]
 fn each_repair_leaves_the_old_state_or_the_new_one() {
     // Txn 0x60 is damaged, and 0x30 in the log before.
-    let in_last = |is_separate| Place::new(is_separate).flip("log.55", offset_of("log.55", 0x60));
+    let in_last =
+        |is_separate| TestDirs::new(is_separate).flip("log.55", offset_of("log.55", 0x60));
     let in_first = |is_separate| {
-        let place = Place::new(is_separate).flip("log.1", offset_of("log.1", 0x30));
-        place.flip("snapshot.54", 500)
+        let test = TestDirs::new(is_separate).flip("log.1", offset_of("log.1", 0x30));
+        test.flip("snapshot.54", 500)
     };
     for is_separate in [false, true] {
-        sweep(|| in_last(is_separate).member(), |place| place.repair("--accept-loss"));
-        sweep(|| in_first(is_separate), |place| place.repair("--accept-loss"));
-        sweep(|| in_last(is_separate), |place| place.repair("--accept-loss=damaged-only"));
+        sweep(|| in_last(is_separate).member(), |test| test.repair("--accept-loss"));
+        sweep(|| in_first(is_separate), |test| test.repair("--accept-loss"));
+        sweep(|| in_last(is_separate), |test| test.repair("--accept-loss=damaged-only"));
     }
 }
 
@@ -302,35 +303,35 @@ fn each_repair_leaves_the_old_state_or_the_new_one() {
 fn a_repair_without_loss_keeps_the_state_at_each_moment() {
     let torn = |is_separate| {
         let end = offset_of("log.55", 0x71) as u64 + 30;
-        Place::new(is_separate).cut("log.55", end)
+        TestDirs::new(is_separate).cut("log.55", end)
     };
-    let damaged = |is_separate| Place::new(is_separate).flip("snapshot.54", 500);
+    let damaged = |is_separate| TestDirs::new(is_separate).flip("snapshot.54", 500);
     for is_separate in [false, true] {
-        constant(|| torn(is_separate), |place| place.repair("--cut-torn-tail"));
-        constant(|| damaged(is_separate), |place| place.repair("--rebuild-snapshot"));
+        constant(|| torn(is_separate), |test| test.repair("--cut-torn-tail"));
+        constant(|| damaged(is_separate), |test| test.repair("--rebuild-snapshot"));
         let older = "--rebuild-snapshot=snapshot.0";
-        constant(|| Place::new(is_separate), |place| place.repair(older));
+        constant(|| TestDirs::new(is_separate), |test| test.repair(older));
     }
 }
 
 /// As [`sweep`], where the old state and the new one are the same.
-fn constant(make: impl Fn() -> Place, command: impl Fn(&Place) -> Vec<String>) {
+fn constant(make: impl Fn() -> TestDirs, command: impl Fn(&TestDirs) -> Vec<String>) {
     let expected = make().started();
     assert!(expected.is_some());
-    let place = make();
-    let (ran, changes) = with_fault(None, || run(&command(&place)));
+    let test = make();
+    let (ran, changes) = with_fault(None, || run(&command(&test)));
     assert!(ran.code == 0 && changes > 5, "{changes} {ran:?}");
     for kind in KINDS {
         for number in 0..changes {
             let at = format!("{kind:?} at {number}");
-            let (place, again) = (make(), make());
-            let before = place.files();
-            for place in [&place, &again] {
-                let (ran, _) = with_fault(Some((number, kind)), || run(&command(place)));
-                check_message(&ran, kind, &before, place, &at);
-                check_kept(&before, place, &at);
+            let (test, again) = (make(), make());
+            let before = test.files();
+            for test in [&test, &again] {
+                let (ran, _) = with_fault(Some((number, kind)), || run(&command(test)));
+                check_message(&ran, kind, &before, test, &at);
+                check_kept(&before, test, &at);
             }
-            assert_eq!(place.started(), expected, "{at}");
+            assert_eq!(test.started(), expected, "{at}");
             let ran = run(&command(&again));
             assert_eq!(ran.code, 0, "{at}: {ran:?}");
             assert_eq!(again.started(), expected, "{at}");
@@ -361,35 +362,35 @@ fn nothing_was_changed_is_true_after_an_interrupted_restore() {
         arguments.retain(|word| !words.contains(&word.as_str()));
         arguments
     };
-    let commands = |place: &Place| {
+    let commands = |test: &TestDirs| {
         [
-            without(place.restore(&other), &["--force", "--yes"]),
-            without(place.restore(&other), &["--yes"]),
-            without(place.repair("--accept-loss"), &["--yes"]),
-            without(place.repair("--rebuild-snapshot"), &["--yes"]),
-            place.repair("--rebuild-snapshot=snapshot.1"),
+            without(test.restore(&other), &["--force", "--yes"]),
+            without(test.restore(&other), &["--yes"]),
+            without(test.repair("--accept-loss"), &["--yes"]),
+            without(test.repair("--rebuild-snapshot"), &["--yes"]),
+            test.repair("--rebuild-snapshot=snapshot.1"),
         ]
     };
-    let place = Place::new(true);
-    let (_, changes) = with_fault(None, || run(&place.restore(&first)));
+    let test = TestDirs::new(true);
+    let (_, changes) = with_fault(None, || run(&test.restore(&first)));
     let mut unchanged = 0;
     for number in 0..changes {
-        for command in 0..commands(&place).len() {
-            let place = Place::new(true);
-            with_fault(Some((number, Fault::Kill)), || run(&place.restore(&first)));
-            let before = place.files();
-            let ran = run(&commands(&place)[command]);
+        for command in 0..commands(&test).len() {
+            let test = TestDirs::new(true);
+            with_fault(Some((number, Fault::Kill)), || run(&test.restore(&first)));
+            let before = test.files();
+            let ran = run(&commands(&test)[command]);
             if ran.text.to_lowercase().contains("nothing was changed") {
-                assert!(place.files() == before, "{number}: {ran:?}");
+                assert!(test.files() == before, "{number}: {ran:?}");
                 unchanged += 1;
             }
         }
         // With --force it is replaced, whatever was interrupted.
-        let place = Place::new(true);
-        with_fault(Some((number, Fault::Kill)), || run(&place.restore(&first)));
-        let ran = run(&place.restore(&other));
+        let test = TestDirs::new(true);
+        with_fault(Some((number, Fault::Kill)), || run(&test.restore(&first)));
+        let ran = run(&test.restore(&other));
         assert_eq!(ran.code, 0, "{number}: {ran:?}");
-        assert_eq!(place.looked_at().map(|(zxid, _)| zxid), Some(Zxid::ZERO), "{number}");
+        assert_eq!(test.looked_at().map(|(zxid, _)| zxid), Some(Zxid::ZERO), "{number}");
     }
     assert!(unchanged > 0);
 }
@@ -400,24 +401,24 @@ fn nothing_was_changed_is_true_if_a_restore_fails_after_an_interrupted_one() {
     let (first, other) =
         (fixture("plain/version-2/snapshot.54"), fixture("unclean/version-2/snapshot.0"));
     let interrupted = |number| {
-        let place = Place::new(true);
-        with_fault(Some((number, Fault::Kill)), || run(&place.restore(&first)));
-        place
+        let test = TestDirs::new(true);
+        with_fault(Some((number, Fault::Kill)), || run(&test.restore(&first)));
+        test
     };
     let is_decided =
         |number: &u64| matches!(pending(&RealDisk, &interrupted(*number).dirs), Ok(Some(_)));
     let decided = (0..1000).find(is_decided).unwrap();
-    let place = interrupted(decided);
-    let (ran, changes) = with_fault(None, || run(&place.restore(&other)));
+    let test = interrupted(decided);
+    let (ran, changes) = with_fault(None, || run(&test.restore(&other)));
     assert!(ran.code == 0 && ran.text.contains("finished what was interrupted"), "{ran:?}");
     let mut messages = [0, 0];
     for number in 0..changes {
-        let place = interrupted(decided);
-        let before = place.files();
+        let test = interrupted(decided);
+        let before = test.files();
         let fault = Some((number, Fault::Once(Errno::NOSPC)));
-        let (ran, _) = with_fault(fault, || run(&place.restore(&other)));
+        let (ran, _) = with_fault(fault, || run(&test.restore(&other)));
         let text = ran.text.to_lowercase();
-        assert!(!text.contains("nothing was changed") || place.files() == before, "{ran:?}");
+        assert!(!text.contains("nothing was changed") || test.files() == before, "{ran:?}");
         messages[0] += u32::from(text.contains("nothing was changed"));
         messages[1] += u32::from(text.contains("nothing else was changed"));
     }
@@ -429,24 +430,24 @@ fn nothing_was_changed_is_true_if_a_restore_fails_after_an_interrupted_one() {
 fn a_restore_over_a_damaged_installation_is_finished_by_the_same_command() {
     let backup = fixture("plain/version-2/snapshot.54");
     let make = || {
-        let place = Place::new(false);
-        fs::write(place.dirs.data.join("install.snapshot.60"), "damaged").unwrap();
-        place
+        let test = TestDirs::new(false);
+        fs::write(test.dirs.data.join("install.snapshot.60"), "damaged").unwrap();
+        test
     };
-    let place = make();
-    let (ran, changes) = with_fault(None, || run(&place.restore(&backup)));
+    let test = make();
+    let (ran, changes) = with_fault(None, || run(&test.restore(&backup)));
     assert_eq!(ran.code, 0, "{ran:?}");
-    let (new, mut refusals) = (place.started(), 0);
+    let (new, mut refusals) = (test.started(), 0);
     for number in 0..changes {
-        let place = make();
-        with_fault(Some((number, Fault::Kill)), || run(&place.restore(&backup)));
+        let test = make();
+        with_fault(Some((number, Fault::Kill)), || run(&test.restore(&backup)));
         let options = RecoverOptions { tree: load_options().tree, ..RecoverOptions::default() };
-        if let Err(error) = recover(&RealDisk, &place.dirs, &options, &mut |_| {}) {
+        if let Err(error) = recover(&RealDisk, &test.dirs, &options, &mut |_| {}) {
             refusals += u32::from(error.to_string().contains("several files"));
         }
-        let ran = run(&place.restore(&backup));
+        let ran = run(&test.restore(&backup));
         assert_eq!(ran.code, 0, "{number}: {ran:?}");
-        assert_eq!(place.started(), new, "{number}");
+        assert_eq!(test.started(), new, "{number}");
     }
     assert!(refusals > 0, "docs/tools.md says that a start may refuse");
 }
@@ -454,21 +455,21 @@ fn a_restore_over_a_damaged_installation_is_finished_by_the_same_command() {
 #[test]
 fn a_backup_is_there_whole_or_not_at_all() {
     let whole = {
-        let place = Place::new(false);
-        assert_eq!(run(&place.backup("out/zk")).code, 0);
-        fs::read(place.text("out/zk")).unwrap()
+        let test = TestDirs::new(false);
+        assert_eq!(run(&test.backup("out/zk")).code, 0);
+        fs::read(test.text("out/zk")).unwrap()
     };
     for is_replacing in [false, true] {
         let make = || {
-            let place = Place::new(false);
+            let test = TestDirs::new(false);
             if is_replacing {
-                fs::write(place.text("out/zk"), "older").unwrap();
+                fs::write(test.text("out/zk"), "older").unwrap();
             }
-            place
+            test
         };
-        let arguments = |place: &Place| {
+        let arguments = |test: &TestDirs| {
             let force = is_replacing.then(|| "--force".to_owned());
-            place.backup("out/zk").into_iter().chain(force).collect::<Vec<_>>()
+            test.backup("out/zk").into_iter().chain(force).collect::<Vec<_>>()
         };
         let old = is_replacing.then(|| b"older".to_vec());
         let (_, changes) = with_fault(None, || run(&arguments(&make())));
@@ -476,18 +477,18 @@ fn a_backup_is_there_whole_or_not_at_all() {
         for kind in KINDS {
             for number in 0..changes {
                 let at = format!("{kind:?} at {number}");
-                let place = make();
-                let before = place.files();
-                let (ran, _) = with_fault(Some((number, kind)), || run(&arguments(&place)));
-                let found = fs::read(place.text("out/zk")).ok();
+                let test = make();
+                let before = test.files();
+                let (ran, _) = with_fault(Some((number, kind)), || run(&arguments(&test)));
+                let found = fs::read(test.text("out/zk")).ok();
                 assert!(found == old || found.as_ref() == Some(&whole), "{at}");
                 assert!(ran.code != 0 || found.as_ref() == Some(&whole), "{at}: {ran:?}");
                 if matches!(kind, Fault::Once(_)) && found == old {
-                    assert_eq!(place.files(), before, "{at}: nothing is left behind");
+                    assert_eq!(test.files(), before, "{at}: nothing is left behind");
                 }
                 if found == old {
-                    assert_eq!(run(&arguments(&place)).code, 0, "{at}");
-                    assert_eq!(fs::read(place.text("out/zk")).unwrap(), whole, "{at}");
+                    assert_eq!(run(&arguments(&test)).code, 0, "{at}");
+                    assert_eq!(fs::read(test.text("out/zk")).unwrap(), whole, "{at}");
                 }
             }
         }

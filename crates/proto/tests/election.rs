@@ -1,4 +1,4 @@
-//! What servers say during an election, byte by byte as Apache ZooKeeper 3.9.5 writes it, and as older
+//! The messages of an election, byte by byte as Apache ZooKeeper 3.9.5 writes them, and as older
 //! releases did.
 
 use herdsman_proto::membership::Endpoint;

@@ -1,4 +1,4 @@
-//! The longest of everything that a client can cause passes the links between servers.
+//! The longest packets that a client can cause are accepted on the links between servers.
 
 use bytes::Bytes;
 use herdsman_proto::limits::{

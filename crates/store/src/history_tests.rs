@@ -1,4 +1,4 @@
-//! The window of txns at the end of every sort of log.
+//! The window of txns at the end of every kind of log.
 
 use herdsman_proto::txn::Entry;
 
@@ -12,7 +12,7 @@ fn history(disk: &MemoryDisk, last: Zxid, limits: HistoryLimits) -> TxnHistory {
     read_history(disk, &dirs(), last, limits).unwrap()
 }
 
-/// These files, each with the txns of its own.
+/// These files, each with its txns.
 fn logs(files: &[Vec<i64>]) -> (MemoryDisk, Vec<Entry>) {
     let disk = disk();
     for zxids in files {
@@ -59,9 +59,9 @@ fn limits_are_kept() {
     // Room for nothing, or not asked for at all.
     check(&disk, &entries, HistoryLimits { bytes_max: bytes - 1, ..ALL }, 23, 0);
     check(&disk, &entries, HistoryLimits::default(), 23, 0);
-    // Nothing is given of a log that ends elsewhere.
+    // Nothing is returned of a log that ends elsewhere.
     assert_eq!(history(&disk, Zxid(30), ALL), TxnHistory { base: Zxid(30), txns: Vec::new() });
-    // Nor of what comes after the wanted end.
+    // Nor of txns after the requested end.
     check(&disk, &entries[..6], ALL, 14, 6);
 }
 
@@ -73,13 +73,13 @@ fn a_hole_ends_it() {
     check(&disk, &entries, ALL, 5, 2);
 }
 
-/// What is damaged is not offered; what follows it is, if nothing is missing from there on.
+/// Damaged txns are not offered; those after them are, if nothing is missing from there on.
 #[test]
 fn damage_ends_it() {
     let (disk, entries) = logs(&[(1..=6).collect(), (7..=8).collect()]);
     disk.flip_bit(&log_path(1), 16 + 128 * 3 + 40, 1);
     check(&disk, &entries, ALL, 4, 4);
-    // Behind the damaged end of a file, a new epoch may follow a hole.
+    // After the damaged end of a file, a new epoch may follow a gap.
     let (disk, entries) = logs(&[epoch(1, 1..=3), epoch(2, 1..=3)]);
     let last = disk.content(&log_path(1 << 32 | 1)).unwrap().len() - 20;
     disk.flip_bit(&log_path(1 << 32 | 1), last, 1);
@@ -99,13 +99,13 @@ fn epochs_follow_each_other() {
     let (disk, entries) = logs(&[epoch(1, 3..=5), [epoch(1, 6..=6), epoch(2, 1..=3)].concat()]);
     check(&disk, &entries, ALL, 1 << 32 | 2, 7);
     check(&disk, &entries, txns(3), 1 << 32 | 6, 3);
-    // A snapshot that the log goes through is no obstacle.
+    // A snapshot whose txn is in the log does not end the window.
     put_snapshot(&disk, 1 << 32 | 5);
     put_snapshot(&disk, 2 << 32 | 2);
     check(&disk, &entries, ALL, 1 << 32 | 2, 7);
 }
 
-/// What is before a snapshot that came from a leader may be another history.
+/// Txns before a snapshot from a leader may be from another history.
 #[test]
 fn a_snapshot_that_the_log_does_not_go_through_ends_it() {
     for (zxid, base, count) in [

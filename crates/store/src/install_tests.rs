@@ -1,4 +1,4 @@
-//! A tree from a leader in the place of every sort of directory, with a crash at every point.
+//! Installs a leader's tree over every kind of directory, with a crash at every point.
 
 use herdsman_proto::txn::Entry;
 
@@ -14,13 +14,13 @@ fn install(disk: &MemoryDisk, tree: &Tree) -> Result<SnapshotFile, InstallError>
 }
 
 /// A directory and the txns that it holds.
-struct Before {
+struct OldState {
     disk: MemoryDisk,
     entries: Vec<Entry>,
 }
 
 /// Snapshots at the given lengths of the history, and the log from the first of them on.
-fn before(zxids: Vec<i64>, snapshots: &[usize]) -> Before {
+fn before(zxids: Vec<i64>, snapshots: &[usize]) -> OldState {
     let (disk, entries) = (disk(), creates(zxids));
     for &length in snapshots {
         snapshot(&disk, &tree_of(&entries[..length]));
@@ -30,12 +30,12 @@ fn before(zxids: Vec<i64>, snapshots: &[usize]) -> Before {
         let last = old.last().map_or(Zxid::ZERO, |entry| entry.header.zxid);
         write_entries(&disk, last, logged);
     }
-    Before { disk, entries }
+    OldState { disk, entries }
 }
 
 /// Crashes the installation at every change that it makes, with every number of unsynced things
 /// surviving, and recovers: the old state or the new one, and from some point on only the new one.
-fn check(before: impl Fn() -> Before, new: &[Entry]) {
+fn check(before: impl Fn() -> OldState, new: &[Entry]) {
     let new_tree = tree_of(new);
     let changes = {
         let before = before();
@@ -45,7 +45,7 @@ fn check(before: impl Fn() -> Before, new: &[Entry]) {
     };
     for power in 0..=changes {
         for survivors in 0..12 {
-            let Before { disk, entries } = before();
+            let OldState { disk, entries } = before();
             disk.cut_power_after(power);
             let installed = install(&disk, &new_tree).is_ok();
             // The last of the changes, the removal of the guard, may fail.
@@ -55,7 +55,7 @@ fn check(before: impl Fn() -> Before, new: &[Entry]) {
                 asked += 1;
                 asked <= survivors
             });
-            // Apache does not know the name, and must not start from what is left of the old files.
+            // Apache does not know the name, and must not start from the rest of the old files.
             let is_decided = names(&disk).iter().any(|name| name.starts_with(INSTALLING));
             assert!(!is_decided || disk.content(&dirs().log.join(GUARD)).is_some());
             let tree = recovered(&disk).tree;
@@ -77,7 +77,7 @@ fn over_a_history_that_is_behind() {
     check(|| before(epoch(1, 1..=6), &[4]), &creates([epoch(1, 1..=5), epoch(2, 1..=3)].concat()));
 }
 
-/// The server's last txns were never agreed on, and other ones were in their place.
+/// The server's last txns were never agreed on, and other txns replaced them.
 #[test]
 fn over_a_history_that_went_another_way() {
     let new = || creates([epoch(1, 1..=4), epoch(3, 1..=1)].concat());
@@ -96,7 +96,7 @@ fn over_a_fuzzy_snapshot_that_is_ahead() {
         let (disk, entries) = (disk(), entries());
         fuzzy_snapshot(&disk, &entries[..4], &entries[4..9], LastZxid::Write);
         write_entries(&disk, entries[3].header.zxid, &entries[4..]);
-        Before { disk, entries }
+        OldState { disk, entries }
     };
     check(before, &creates([epoch(1, 1..=4), epoch(2, 1..=2)].concat()));
 }
@@ -107,7 +107,7 @@ fn over_nothing_and_with_nothing() {
     check(|| before(epoch(1, 1..=3), &[0, 2]), &[]);
 }
 
-/// Logs in a directory of their own, and every sort of left-over.
+/// Logs in a separate directory, and every kind of leftover file.
 #[test]
 fn two_directories_are_cleared() {
     let disk = MemoryDisk::new();
@@ -128,10 +128,10 @@ fn two_directories_are_cleared() {
     assert_eq!(recovered.snapshot.unwrap().path, dirs.data.join("snapshot.9.gz"));
 }
 
-/// The log goes on after what was installed, also when a new epoch begins there.
+/// The log continues after the installed tree, also if a new epoch begins there.
 #[test]
 fn the_log_goes_on_behind_it() {
-    let Before { disk, .. } = before(epoch(1, 1..=6), &[0]);
+    let OldState { disk, .. } = before(epoch(1, 1..=6), &[0]);
     let mut entries = creates(epoch(1, 1..=9));
     install(&disk, &tree_of(&entries)).unwrap();
     let more = creates(epoch(2, 1..=2));
@@ -140,10 +140,10 @@ fn the_log_goes_on_behind_it() {
     assert!(same(&recovered(&disk).tree, &tree_of(&entries)));
 }
 
-/// A tree with effects of txns that did not come has never existed anywhere.
+/// A tree with effects of txns that were not received has never existed anywhere.
 #[test]
 fn a_tree_between_two_times_is_refused() {
-    let Before { disk, entries } = before(epoch(1, 1..=3), &[0]);
+    let OldState { disk, entries } = before(epoch(1, 1..=3), &[0]);
     let unchanged = files(&disk);
     let entries = [entries, creates(epoch(1, 4..=6))].concat();
     let mut tree = tree_of(&entries[..5]);
@@ -180,7 +180,7 @@ fn the_membership_is_no_effect_of_a_txn() {
 fn a_full_disk_changes_nothing() {
     let tree = tree_of(&creates(epoch(1, 1..=40)));
     for room in [0, 100, 2000] {
-        let Before { disk, entries } = before(epoch(1, 1..=6), &[0, 3]);
+        let OldState { disk, entries } = before(epoch(1, 1..=6), &[0, 3]);
         let unchanged = files(&disk);
         let used: usize = unchanged.iter().map(|(_, content)| content.len()).sum();
         disk.set_capacity(Some((used + room) as u64));
@@ -193,10 +193,10 @@ fn a_full_disk_changes_nothing() {
     }
 }
 
-/// A sync that fails decides nothing.
+/// A failed sync decides nothing.
 #[test]
 fn a_failed_sync_changes_nothing() {
-    let Before { disk, entries } = before(epoch(1, 1..=6), &[0, 3]);
+    let OldState { disk, entries } = before(epoch(1, 1..=6), &[0, 3]);
     disk.fail_sync(0);
     let error = install(&disk, &tree_of(&creates(epoch(1, 1..=9)))).unwrap_err();
     assert!(matches!(error, InstallError::Write(_)));
@@ -204,12 +204,12 @@ fn a_failed_sync_changes_nothing() {
     assert!(same(&recovered(&disk).tree, &tree_of(&entries)));
 }
 
-/// What was decided and then hindered is finished by the next one that comes.
+/// An installation that was decided and then failed is finished by the next call.
 #[test]
 fn a_second_try_finishes_the_first() {
     let (first, second) = (creates(epoch(1, 1..=8)), creates(epoch(1, 1..=9)));
     for power in 0..30 {
-        let Before { disk, .. } = before(epoch(1, 1..=6), &[0, 3]);
+        let OldState { disk, .. } = before(epoch(1, 1..=6), &[0, 3]);
         disk.cut_power_after(power);
         let _ = install(&disk, &tree_of(&first));
         // The power is back before anything was forgotten.
@@ -223,7 +223,7 @@ fn a_second_try_finishes_the_first() {
 
 #[test]
 fn a_damaged_tree_in_the_making_is_refused_and_nothing_is_removed() {
-    let Before { disk, .. } = before(epoch(1, 1..=6), &[0, 3]);
+    let OldState { disk, .. } = before(epoch(1, 1..=6), &[0, 3]);
     disk.put(&dir().join("install.snapshot.100000009"), b"ZKSN".to_vec());
     let unchanged = files(&disk);
     let error = recover(&disk, &dirs(), &RecoverOptions::default(), &mut |_| {}).unwrap_err();
@@ -232,10 +232,10 @@ fn a_damaged_tree_in_the_making_is_refused_and_nothing_is_removed() {
     assert_eq!(files(&disk), unchanged);
 }
 
-/// A snapshot that was being taken of the old tree cannot come up among the new.
+/// A snapshot of the old tree that was being written cannot appear beside the new one.
 #[test]
 fn a_forgotten_snapshot_writer_is_harmless() {
-    let Before { disk, .. } = before(epoch(1, 1..=6), &[0, 3]);
+    let OldState { disk, .. } = before(epoch(1, 1..=6), &[0, 3]);
     let memory = Arc::new(disk.clone());
     let head = (Zxid(7), Compression::None);
     let forgotten = crate::SnapshotWriter::begin(memory, dir(), head, &[], &[]).unwrap();
@@ -269,8 +269,8 @@ fn a_real_disk_does_the_same() {
     }
 }
 
-/// The old logs make way for the tree, so a full disk must not prevent it for want of the small file that keeps Apache
-/// out. Before, each attempt failed and left a snapshot of the whole tree behind.
+/// The old logs are removed for the tree, so a full disk must not prevent it for lack of the small file that keeps
+/// Apache from starting. Before, each attempt failed and left a snapshot of the whole tree.
 #[test]
 fn a_full_disk_leaves_nothing_behind_and_may_be_freed_by_the_tree() {
     let before = || before(epoch(1, 1..=20), &[5]);
@@ -283,7 +283,7 @@ fn a_full_disk_leaves_nothing_behind_and_may_be_freed_by_the_tree() {
     let snapshot_bytes = install(&before().disk, &new_tree).unwrap().bytes;
     let (mut refused, mut without_guard) = (0, 0);
     for room in 0..snapshot_bytes + 500 {
-        let Before { disk, entries } = before();
+        let OldState { disk, entries } = before();
         disk.set_capacity(Some(used + room));
         let installed = install(&disk, &new_tree);
         disk.set_capacity(None);

@@ -1,13 +1,13 @@
-//! The life of an ensemble's member on one disk: it logs, takes snapshots while it logs, takes back txns,
-//! takes over another's tree, and the power fails at any moment of it. After each failure the disk must
-//! tell a history that the member could have had, and go on from there.
+//! Simulates a member of an ensemble on one disk: it logs, takes snapshots while it logs, truncates txns,
+//! installs a leader's tree, and the power fails at any moment. After each failure the disk must
+//! have a history that the member could have had, and the member continues from there.
 //!
-//! The model is a list of txns. What a failure may leave, by what was being done:
-//! | being done | histories allowed |
+//! The model is a list of txns. The histories that a failure may leave, by action:
+//! | action | allowed histories |
 //! |---|---|
 //! | appending | the old one and any number of the new txns, from the first on |
-//! | taking back | any prefix of the old one that is not shorter than wanted |
-//! | taking over | the old one or the new one, nothing between |
+//! | truncating | any prefix of the old one that is not shorter than requested |
+//! | installing | the old one or the new one, nothing between |
 //! | anything else | the old one |
 
 use std::path::Path;
@@ -25,17 +25,17 @@ use crate::*;
 enum Action {
     /// Append and flush a batch.
     Append(Vec<u8>),
-    /// The next batch starts a file.
+    /// Start a new file with the next batch.
     Roll,
-    /// A snapshot of a tree that stands still.
+    /// Take a snapshot of an unchanging tree.
     Snapshot(Compression),
-    /// A snapshot during which a batch is appended, after so many znodes.
+    /// Take a snapshot during which a batch is appended, after this many znodes.
     Fuzzy(usize, Vec<u8>),
-    /// Take back so many txns, to the last that stays or to the start of the epoch behind it.
+    /// Truncate this many txns, to the last that stays or to the start of the epoch after it.
     TakeBack(usize, Target),
-    /// Take over a history that has lost so many txns and has these instead.
+    /// Install a history that has lost this many txns and has these instead.
     TakeOver(usize, Vec<u8>),
-    /// Stop in order and start again.
+    /// Stop cleanly and start again.
     Restart,
 }
 
@@ -64,7 +64,7 @@ fn action() -> impl Strategy<Value = Action> {
     ]
 }
 
-/// When the power fails, and what of the unsynced it spares.
+/// When the power fails, and which unsynced changes survive.
 #[derive(Clone, Copy, Debug)]
 struct Failure {
     after_changes: u64,
@@ -85,7 +85,7 @@ struct Member {
     log: LogWriter,
     tree: Tree,
     history: Vec<Entry>,
-    /// The next txn starts an epoch of its own, as after every change of leader.
+    /// The next txn starts a new epoch, as after every change of leader.
     new_epoch: bool,
     epochs: u32,
 }
@@ -105,7 +105,7 @@ impl Member {
         Arc::new(self.disk.clone())
     }
 
-    /// Txns that go on after a history: creations, changes and deletions.
+    /// Txns that continue a history: creations, changes and deletions.
     fn txns(&mut self, history: &[Entry], batch: &[u8]) -> Vec<Entry> {
         let mut history = history.to_vec();
         let old = history.len();
@@ -158,7 +158,7 @@ impl Member {
         Some(())
     }
 
-    /// Does it, and says which histories a power failure may leave meanwhile. `None`: it failed.
+    /// Runs an action. Returns the histories that a power failure may leave meanwhile. `None`: it failed.
     fn act(&mut self, action: &Action) -> (Vec<Vec<Entry>>, Option<()>) {
         let old = self.history.clone();
         match action {
@@ -246,7 +246,7 @@ impl Member {
         self.tree = recovered.tree;
     }
 
-    /// The power has failed: what is there must be one of the allowed histories.
+    /// Checks after a power failure that the disk has one of the allowed histories.
     fn fail(&mut self, allowed: &[Vec<Entry>], failure: Failure) {
         self.crash(failure.survivors);
         self.disk.cut_power_after(failure.during_recovery);
@@ -276,7 +276,7 @@ impl Member {
         });
     }
 
-    /// Memory is what the model says, and the window of txns is the end of its history.
+    /// Checks that memory equals the model, and that the window of txns is the end of its history.
     fn check(&self) {
         assert!(same(&self.tree, &tree_of(&self.history)));
         let last = self.tree.last_zxid();
@@ -312,7 +312,7 @@ fn live_paths(history: &[Entry]) -> Vec<String> {
     paths
 }
 
-/// A creation as a leader would have decided it: the parent's counter goes on.
+/// A creation as a leader would prepare it: the parent's counter continues.
 fn nth_create(zxid: Zxid, history: &[Entry]) -> Entry {
     let creates = history.iter().filter(|entry| matches!(entry.txn, Txn::Create(_))).count();
     let mut entry = create(zxid.0, 40);
@@ -350,7 +350,7 @@ proptest! {
                 member.disk.cut_power_after(failure.after_changes);
             }
         }
-        // At the end, once more, with nothing under way.
+        // At the end, once more, without an action in progress.
         let history = member.history.clone();
         let last = Failure { after_changes: 0, survivors: 0, during_recovery: 1000 };
         member.fail(&[history], last);

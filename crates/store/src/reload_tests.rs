@@ -1,4 +1,4 @@
-//! Going back to every txn of every sort of directory, with a crash at every point.
+//! Truncates to every txn of every kind of directory, with a crash at every point.
 
 use herdsman_proto::txn::Entry;
 
@@ -25,7 +25,7 @@ fn server(snapshots: &[usize]) -> (MemoryDisk, Vec<Entry>) {
     (disk, entries)
 }
 
-/// Nothing is said and nothing is changed.
+/// Fails without a change.
 fn impossible(disk: &MemoryDisk, zxid: Zxid) -> String {
     let unchanged = files(disk);
     let error = reload(disk, zxid).unwrap_err();
@@ -55,7 +55,7 @@ fn every_txn_can_be_gone_back_to() {
     }
 }
 
-/// What a tree does not show is cut off without a look at snapshots, and as well.
+/// Txns that the tree does not show are cut off without reading snapshots, with the same result.
 #[test]
 fn the_log_alone_can_be_cut_after_every_txn() {
     for length in 1..=16 {
@@ -96,7 +96,7 @@ fn what_is_not_there_cannot_be_gone_back_to() {
     assert!(same(&recovered(&disk).tree, &tree_of(&entries)));
 }
 
-/// The start of an epoch is no txn; what is before it stays, if this server has been in that epoch.
+/// The start of an epoch is not a txn; everything before it stays, if this server has been in that epoch.
 #[test]
 fn the_start_of_an_epoch_can_be_gone_back_to() {
     for snapshots in [&[0][..], &[0, 8], &[0, 10], &[8]] {
@@ -112,7 +112,7 @@ fn the_start_of_an_epoch_can_be_gone_back_to() {
     let (disk, _) = server(&[0, 4]);
     assert!(same(&reload(&disk, Zxid::ZERO).unwrap().tree, &tree_of(&[])));
     assert_eq!(names(&disk), ["snapshot.0"]);
-    // An epoch that this server slept through is inside what it has, if a later one follows.
+    // An epoch that this server missed is in its log, if a later one follows.
     let disk = self::disk();
     let entries = creates([epoch(1, 1..=3), epoch(5, 1..=2)].concat());
     snapshot(&disk, &tree_of(&[]));
@@ -140,12 +140,12 @@ fn a_snapshots_own_zxid_can_be_gone_back_to() {
     }
 }
 
-/// A snapshot whose name is early enough, and whose content is not.
+/// A snapshot whose name is early enough, but whose content is not.
 #[test]
 fn a_fuzzy_snapshot_that_is_ahead_goes() {
     for last_zxid in [LastZxid::Write, LastZxid::Omit] {
         let (disk, entries) = server(&[0]);
-        // The deletion leaves no trace in what is written down after it.
+        // The deletion leaves no trace in what is written after it.
         let deletion = delete(entries[11].header.zxid.0, "/n4294967297");
         fuzzy_snapshot(&disk, &entries[..11], &[deletion], last_zxid);
         assert!(same(
@@ -179,14 +179,14 @@ fn damage_behind_the_txn_is_cut_and_damage_before_it_is_not_passed() {
     assert!(same(&recovered(&disk).tree, &tree_of(&entries[..7])));
 }
 
-/// The newest snapshot is all that makes the old state whole: it must not go before the log is cut.
+/// Only the newest snapshot completes the old state: it must not be removed before the log is cut.
 #[test]
 fn a_log_that_needs_the_newest_snapshot_is_left_alone() {
     let (disk, entries) = server(&[0, 14]);
     disk.flip_bit(&log_path(entries[5].header.zxid.0), 16 + 128 * 2 + 40, 1);
     assert!(same(&recovered(&disk).tree, &tree_of(&entries)));
     impossible(&disk, entries[3].header.zxid);
-    // The same with a hole where zxids alone show none: the snapshot came from a leader.
+    // The same with a gap that zxids alone do not show: the snapshot came from a leader.
     let disk = self::disk();
     let whole = creates([epoch(1, 1..=6), epoch(2, 1..=2)].concat());
     snapshot(&disk, &tree_of(&[]));
@@ -216,7 +216,7 @@ fn a_failing_disk_is_no_impossibility() {
     assert!(matches!(error, ReloadError::Failed(RecoverError::Io { .. })), "{error}");
 }
 
-/// Whenever the power fails, a prefix is left that is not too short; and what came back stays.
+/// Whenever the power fails, a prefix is left that is not too short; and a returned tree stays.
 #[test]
 fn a_crash_anywhere_leaves_a_prefix() {
     for (snapshots, length) in [(&[0][..], 3), (&[0, 9], 3), (&[0, 9], 12), (&[2, 6, 12, 16], 7)] {

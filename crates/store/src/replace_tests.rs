@@ -1,4 +1,4 @@
-//! A restored snapshot in the place of a server's state, with a crash at every point.
+//! Replaces a server's state by a restored snapshot, with a crash at every point.
 
 use herdsman_proto::txn::Entry;
 
@@ -170,7 +170,7 @@ fn what_was_staged_can_be_discarded() {
     }
 }
 
-/// A tree that cannot be read any more makes way, and is kept.
+/// A tree that cannot be read any more is replaced and kept.
 #[test]
 fn a_damaged_tree_in_the_making_makes_way() {
     let new = tree_of(&creates(epoch(1, 1..=9)));
@@ -188,7 +188,7 @@ fn a_damaged_tree_in_the_making_makes_way() {
     }
 }
 
-/// Apache could start from what is left of the old files, and epochs would not fit the tree.
+/// Apache could start from the rest of the old files, and the epochs would not match the tree.
 #[test]
 fn a_failed_restore_keeps_what_belongs_to_an_earlier_one() {
     let new = tree_of(&creates(epoch(1, 1..=9)));

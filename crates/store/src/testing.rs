@@ -1,4 +1,4 @@
-//! What the tests of this crate share: txns to write, and a log to write them to.
+//! Shared helpers of this crate's tests: txns, and a log to write them to.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -183,7 +183,7 @@ pub(crate) fn recovered(disk: &MemoryDisk) -> Recovered {
     }
 }
 
-/// Two trees show the same, whatever way they came about.
+/// Whether two trees have the same content.
 pub(crate) fn same(left: &Tree, right: &Tree) -> bool {
     left.last_zxid() == right.last_zxid()
         && left.digest() == right.digest()

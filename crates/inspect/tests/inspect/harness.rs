@@ -1,4 +1,4 @@
-//! Runs commands in this process and makes directories to run them on.
+//! Runs commands in this process and creates directories for them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,15 +23,15 @@ enum Command {
     Restore(RestoreArguments),
 }
 
-/// What a command did.
+/// The result of a command.
 #[derive(Debug)]
-pub struct Ran {
+pub struct CommandResult {
     pub code: u8,
     pub out: String,
     pub err: String,
 }
 
-impl Ran {
+impl CommandResult {
     /// Each line of the output as JSON.
     pub fn json(&self) -> Vec<Value> {
         self.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -49,12 +49,16 @@ impl Ran {
 }
 
 /// Runs a command without a terminal.
-pub fn run(arguments: &[&str]) -> Ran {
+pub fn run(arguments: &[&str]) -> CommandResult {
     run_on(arguments, None, Vec::new())
 }
 
-/// Runs a command whose standard output fails from the line on in which this is.
-pub fn run_failing_output(text: &'static str, kind: ErrorKind, arguments: &[&str]) -> Ran {
+/// Runs a command whose standard output fails from the line that contains this text on.
+pub fn run_failing_output(
+    text: &'static str,
+    kind: ErrorKind,
+    arguments: &[&str],
+) -> CommandResult {
     run_on(arguments, None, FailingOutput { printed: Vec::new(), text, kind })
 }
 
@@ -84,15 +88,19 @@ impl From<FailingOutput> for Vec<u8> {
     }
 }
 
-/// Runs a command on a terminal on which somebody types this.
-pub fn run_answering(answer: &str, arguments: &[&str]) -> Ran {
+/// Runs a command on a terminal with this input.
+pub fn run_answering(answer: &str, arguments: &[&str]) -> CommandResult {
     run_on(arguments, Some(answer), Vec::new())
 }
 
-fn run_on<W: Write + Into<Vec<u8>>>(arguments: &[&str], answer: Option<&str>, mut out: W) -> Ran {
+fn run_on<W: Write + Into<Vec<u8>>>(
+    arguments: &[&str],
+    answer: Option<&str>,
+    mut out: W,
+) -> CommandResult {
     let command = match Command::try_parse_from([&["herdsman"], arguments].concat()) {
         Ok(command) => command,
-        Err(error) => return Ran { code: 2, out: String::new(), err: error.to_string() },
+        Err(error) => return CommandResult { code: 2, out: String::new(), err: error.to_string() },
     };
     let mut err = Vec::new();
     let mut input = answer.unwrap_or_default().as_bytes();
@@ -115,7 +123,7 @@ fn run_on<W: Write + Into<Vec<u8>>>(arguments: &[&str], answer: Option<&str>, mu
             2
         }
     };
-    Ran { code, out: String::from_utf8(out.into()).unwrap(), err }
+    CommandResult { code, out: String::from_utf8(out.into()).unwrap(), err }
 }
 
 /// The fixtures: data directories that Apache has written.
@@ -170,7 +178,7 @@ impl Copy {
         self.file(name).to_str().unwrap().to_owned()
     }
 
-    /// Turns one bit.
+    /// Flips one bit.
     pub fn flip(&self, name: &str, offset: u64) {
         let file = fs::OpenOptions::new().read(true).write(true).open(self.file(name)).unwrap();
         let mut byte = [0];
@@ -190,7 +198,7 @@ impl Copy {
         file.set_len(bytes).unwrap();
     }
 
-    /// Gives a snapshot of 3.9 another digest, and checksums that fit it.
+    /// Sets another digest in a snapshot of 3.9, with matching checksums.
     pub fn falsify_digest(&self, name: &str) {
         const SEAL_BYTES: usize = 13;
         let mut bytes = fs::read(self.file(name)).unwrap();

@@ -34,7 +34,7 @@ fn owners(dir: &Path) -> Vec<(String, u32)> {
     named.collect()
 }
 
-fn restore(data_dir: &str, log_dir: &str) -> crate::harness::Ran {
+fn restore(data_dir: &str, log_dir: &str) -> crate::harness::CommandResult {
     let backup = fixture("apache-3.9.5/plain/version-2/snapshot.54");
     let arguments = ["restore", backup.to_str().unwrap(), "--data-dir", data_dir];
     run(&[&arguments[..], &["--log-dir", log_dir, "--force", "--yes"]].concat())
@@ -141,7 +141,7 @@ fn directories_of_the_super_user_that_others_can_write_in_are_refused() {
 }
 
 /// Runs a command with the effective ids of a user. Only the super user can do that.
-fn run_as(user: u32, arguments: &[&str]) -> crate::harness::Ran {
+fn run_as(user: u32, arguments: &[&str]) -> crate::harness::CommandResult {
     std::thread::scope(|scope| {
         let running = scope.spawn(|| {
             set_thread_groups(&[]).unwrap();

@@ -1,11 +1,11 @@
-//! An admin server that answers one request with what the test says.
+//! An admin server that answers one request with a given response.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-/// What came.
+/// The received request.
 #[derive(Debug)]
 pub struct Request {
     pub line: String,
@@ -40,14 +40,14 @@ impl StubServer {
         let thread = std::thread::spawn(move || {
             let (mut stream, _) = listener.accept().unwrap();
             let request = read(&stream);
-            // A client that has seen enough may have gone.
+            // The client may have closed the connection early.
             let _ = stream.write_all(&answer);
             request
         });
         StubServer { url, thread }
     }
 
-    /// What was asked.
+    /// Returns the received request.
     pub fn request(self) -> Request {
         self.thread.join().unwrap()
     }

@@ -1,4 +1,4 @@
-//! What a log may end with: torn tails are cut, damage is refused, at every byte and bit.
+//! The ends of a log: torn tails are cut, damage is refused, at every byte and bit.
 
 use super::*;
 use crate::testing::*;
@@ -25,7 +25,7 @@ fn two_records() -> (Vec<u8>, usize) {
     (log_bytes(&[create(1, 700), create(2, 1500)]), first)
 }
 
-/// Cut anywhere, with the file ending there or going on with zeros, the whole records come back and
+/// Cut anywhere, with the file ending there or continuing with zeros, the complete records are returned and
 /// the rest is a torn write.
 #[test]
 fn a_write_torn_at_any_byte_is_a_torn_tail() {
@@ -44,7 +44,7 @@ fn a_write_torn_at_any_byte_is_a_torn_tail() {
     assert_eq!((records, ending), (2, RecordsEnd::Clean));
 }
 
-/// Whatever bit turns over in a synced record, the record is still read or damage is reported.
+/// Whatever bit flips in a synced record, the record is still read or damage is reported.
 #[test]
 fn a_flipped_bit_never_passes_for_a_torn_tail() {
     let (content, _) = two_records();
@@ -76,7 +76,7 @@ fn a_length_that_swallows_the_rest_of_the_file_is_found_out() {
 }
 
 /// Garbage over the checksum and the length of a record, with a length that reaches behind the last byte: the
-/// records that follow were synced after it, so it is no torn write, whatever it claims to be.
+/// records that follow were synced after it, so it is not a torn write, whatever it claims to be.
 #[test]
 fn garbage_over_a_head_with_valid_records_behind_it_is_damage() {
     let entries = [create(1, 300), create(2, 300), create(3, 300), create(4, 300)];
@@ -99,7 +99,7 @@ fn garbage_over_a_head_with_valid_records_behind_it_is_damage() {
     }
 }
 
-/// Nothing follows the last record, but it is all there: only its checksum and length are garbage.
+/// Nothing follows the last record, but it is complete: only its checksum and length are garbage.
 #[test]
 fn garbage_over_the_head_of_the_last_record_is_damage() {
     let (content, first) = two_records();
@@ -111,7 +111,7 @@ fn garbage_over_the_head_of_the_last_record_is_damage() {
     }
 }
 
-/// What a client stores may look like a record. One that is older than the log continues nothing.
+/// A client's data may look like a record. One that is older than the log continues nothing.
 #[test]
 fn a_torn_record_that_holds_an_older_record_is_torn() {
     let mut data = Vec::new();
@@ -139,7 +139,7 @@ fn damage_names_the_next_valid_record() {
     assert_eq!(ending(content), (0, RecordsEnd::Damaged(expected)));
 }
 
-/// Record 1 is torn, record 2 of the same batch is whole: nothing tells this from rot, so it is damage.
+/// Record 1 is torn, record 2 of the same batch is whole: this looks exactly like corruption, so it is damage.
 #[test]
 fn a_hole_with_a_record_behind_it_is_damage() {
     let (content, first) = two_records();
@@ -170,7 +170,7 @@ fn headers() {
     assert!(matches!(ending(snapshot), (0, RecordsEnd::Damaged(_))));
 }
 
-/// Who only looks can go on behind the damage, up to the end.
+/// An inspection can continue after the damage, up to the end.
 #[test]
 fn reading_can_be_resumed_at_the_next_valid_record() {
     let mut content = log_bytes(&[create(1, 700), create(2, 1500), create(3, 10)]);

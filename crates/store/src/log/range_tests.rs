@@ -1,10 +1,10 @@
-//! Parts of every sort of log.
+//! Reads parts of every kind of log.
 
 use super::*;
 use crate::disk::MemoryDisk;
 use crate::testing::*;
 
-/// These files, each with the txns of its own.
+/// These files, each with its txns.
 fn logs(files: &[Vec<i64>]) -> MemoryDisk {
     let disk = disk();
     for zxids in files {
@@ -17,7 +17,7 @@ fn open(disk: &MemoryDisk, after: i64, before: PrecedingTxn, to: i64) -> LogRang
     LogRange::open(Arc::new(disk.clone()), &dirs(), (Zxid(after), before), Zxid(to)).unwrap()
 }
 
-/// The zxids that are handed out, and whether all that was wanted is among them.
+/// The returned zxids, and whether all requested txns are among them.
 fn read(disk: &MemoryDisk, after: i64, before: PrecedingTxn, to: i64) -> (Vec<i64>, bool) {
     let mut range = open(disk, after, before, to);
     let mut found = Vec::new();
@@ -38,7 +38,7 @@ fn check(disk: &MemoryDisk, after: i64, before: PrecedingTxn, to: i64, expected:
     assert_eq!(read(disk, after, before, to), (expected.to_vec(), true), "after {after:x}");
 }
 
-/// Nothing at all is handed out.
+/// Nothing at all is returned.
 fn check_missing(disk: &MemoryDisk, after: i64, before: PrecedingTxn, to: i64) {
     assert_eq!(read(disk, after, before, to), (Vec::new(), false), "after {after:x}");
 }
@@ -67,7 +67,7 @@ fn another_servers_last_txn_must_be_in_our_history() {
     check(&disk, SECOND, PrecedingTxn::MustBeOurs, SECOND | 2, &epoch(2, 1..=2));
     // It has more of the first epoch than we.
     check_missing(&disk, FIRST | 4, PrecedingTxn::MustBeOurs, SECOND | 2);
-    // What we know to be ours needs no proof.
+    // A txn that is known to be ours needs no proof.
     check(&disk, FIRST | 4, PrecedingTxn::Known, SECOND | 2, &epoch(2, 1..=2));
 }
 
@@ -76,7 +76,7 @@ fn a_hole_ends_it() {
     let disk = logs(&[(1..=3).collect(), (5..=7).collect()]);
     assert_eq!(read(&disk, 1, PrecedingTxn::Known, 7), (vec![2, 3], false));
     let disk = logs(&[epoch(1, 1..=3), epoch(2, 1..=3)]);
-    // A snapshot that the log does not go through came from a leader.
+    // A snapshot whose txn is not in the log came from a leader.
     disk.put(&dir().join(format!("snapshot.{:x}", FIRST | 9)), Vec::new());
     assert_eq!(read(&disk, FIRST | 1, PrecedingTxn::Known, SECOND | 3), (epoch(1, 2..=3), false));
 }

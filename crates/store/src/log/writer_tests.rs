@@ -123,7 +123,7 @@ fn a_rolled_file_is_cut_to_its_records_and_the_next_is_named_by_its_first_txn() 
     log.roll();
     assert!(log.current_file().is_none());
     write_batch(&mut log, 4, 5);
-    // With a batch in hand, the roll waits for it.
+    // The roll waits for a buffered batch.
     log.append(Zxid(6), &payload(&create(6, 9))).unwrap();
     log.roll();
     log.flush(SyncMode::Sync).unwrap();
@@ -266,7 +266,7 @@ fn a_failed_sync_is_final() {
         assert!(matches!(error, AppendError::Failed { action: "sync", .. }));
         assert!(log.append(Zxid(4), b"").is_err());
     }
-    // It was asked for once and never again.
+    // It was called once and never again.
     assert_eq!(disk.syncs(), syncs + 1);
     assert_eq!(log.last_zxid(), Zxid(2));
 }

@@ -1,4 +1,4 @@
-//! Trees that have another digest than the one that was written down.
+//! Trees whose digest differs from the recorded one.
 
 use herdsman_proto::txn::{Entry, TxnDigest};
 
@@ -25,7 +25,7 @@ fn a_tree_with_a_wrong_digest_is_refused() {
     for part in [&found, "the files say 4711", "that of txn 0x2", "db.autocreate=false", "backup"] {
         assert!(message.contains(part), "{part:?} is not in {message:?}");
     }
-    // Whoever only looks is told, and so is nobody who has switched digests off.
+    // A mismatch is reported to tools that only inspect, and not at all if digests are disabled.
     let looks =
         RecoverOptions { on_mismatch: OnDigestMismatch::Report, ..RecoverOptions::default() };
     let mismatch = run(&disk, &looks).unwrap().digest_mismatch.unwrap();
@@ -35,7 +35,7 @@ fn a_tree_with_a_wrong_digest_is_refused() {
     assert_eq!(run(&disk, &off).unwrap().digest_mismatch, None);
 }
 
-/// The first txn of an epoch follows any older one. That a file before it is gone, only digests show.
+/// The first txn of an epoch follows any older one. Only digests show that a file before it is missing.
 #[test]
 fn a_hole_before_a_new_epoch_is_seen_by_the_digests() {
     let entries = with_digests(creates([epoch(1, 1..=6), epoch(2, 1..=2)].concat()));
@@ -56,7 +56,7 @@ fn a_hole_before_a_new_epoch_is_seen_by_the_digests() {
     assert!(message.contains("that of txn 0x100000005"), "{message}");
     disk.remove(&path).unwrap();
     assert!(refused(&disk).contains("that of txn 0x100000003"));
-    // A snapshot behind the hole makes it harmless.
+    // A snapshot after the gap makes it harmless.
     snapshot(&disk, &tree_of(&entries[..7]));
     assert!(same(&recovered(&disk).tree, &tree_of(&entries)));
 }

@@ -113,7 +113,7 @@ fn plan_text(plan: &RecoveryPlan) -> String {
 
 /// What there is besides the log.
 #[derive(Default)]
-struct Given {
+struct PlanCase {
     /// The snapshot that is used.
     base: &'static str,
     /// Newer snapshots that cannot be used, and how far the used one is fuzzy.
@@ -124,7 +124,7 @@ struct Given {
     serves: ServerKind,
 }
 
-fn check(given: &Given, log: &str, expected: &str) {
+fn check(given: &PlanCase, log: &str, expected: &str) {
     let (files, pieces) = parse(log);
     let after = zxid(given.base);
     let reaches: Vec<SnapshotReach> = given
@@ -159,8 +159,8 @@ fn check(given: &Given, log: &str, expected: &str) {
     assert_eq!(text, expected, "{log} from {} accepting {:?}", given.base, given.accept);
 }
 
-fn from(base: &'static str) -> Given {
-    Given { base, ..Given::default() }
+fn from(base: &'static str) -> PlanCase {
+    PlanCase { base, ..PlanCase::default() }
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn damage_that_an_earlier_start_has_dropped_is_harmless() {
 fn a_hole_before_a_new_epoch_is_seen_by_names() {
     let log = "1/1: 1/1-1/5 | 2/1: 2/1";
     check(&from("1/0"), log, "until 2/1, ends log.2/1[1]");
-    let given = Given { reaches: &["1/7"], ..from("1/0") };
+    let given = PlanCase { reaches: &["1/7"], ..from("1/0") };
     check(&given, log, "refuse: gap before 2/1 at log.2/1[0] after 1/5");
     let misnamed = "1/1: 1/1-1/5 | 1/6: 2/1";
     check(&from("1/0"), misnamed, "refuse: gap before 2/1 at log.1/6[0] after 1/5");
@@ -233,10 +233,10 @@ fn a_hole_before_a_new_epoch_is_seen_by_names() {
 
 #[test]
 fn the_log_must_reach_what_snapshots_show() {
-    let given = Given { reaches: &["9"], ..from("5") };
+    let given = PlanCase { reaches: &["9"], ..from("5") };
     check(&given, "1: 1-7", "refuse: ends at 7 before 9");
     check(&given, "1: 1-9", "until 9, ends log.1[1]");
-    let given = Given { accept: Some("7"), ..given };
+    let given = PlanCase { accept: Some("7"), ..given };
     check(&given, "1: 1-7", "until 7, ends log.1[1]; lost: ends at 7 before 9");
     check(&given, "1: 1-9", "until 9, ends log.1[1]");
 }
@@ -248,12 +248,12 @@ fn a_member_that_has_lost_something_does_not_vote() {
         [EmptyDirs::New, EmptyDirs::Lost].map(|empty| ServerKind::InEnsemble { empty });
     let no_data = "until 0; no vote: there were no snapshots and no logs, and db.autocreate=false";
     for (serves, expected) in [(ServerKind::Alone, "until 0"), (new, "until 0"), (lost, no_data)] {
-        check(&Given { serves, ..from("0") }, "", expected);
+        check(&PlanCase { serves, ..from("0") }, "", expected);
     }
     for serves in [new, lost] {
-        check(&Given { serves, ..from("0") }, "1: 1-7 torn", "until 7, ends log.1[1] torn");
-        check(&Given { serves, ..from("5") }, "1: 1-3 damage 5-7", "until 7, ends log.1[3]");
-        let given = Given { serves, accept: Some("7"), ..from("5") };
+        check(&PlanCase { serves, ..from("0") }, "1: 1-7 torn", "until 7, ends log.1[1] torn");
+        check(&PlanCase { serves, ..from("5") }, "1: 1-3 damage 5-7", "until 7, ends log.1[3]");
+        let given = PlanCase { serves, accept: Some("7"), ..from("5") };
         check(
             &given,
             "1: 1-7 damage",
@@ -267,21 +267,21 @@ fn a_member_that_has_lost_something_does_not_vote() {
 fn a_tree_with_another_digest_is_refused() {
     let zxid = zxid("7");
     let mismatch = DigestMismatch { zxid, expected: 1, found: 2, last_fit: None, healed_by: None };
-    let given = Given { digest_mismatch: Some(mismatch), ..from("5") };
+    let given = PlanCase { digest_mismatch: Some(mismatch), ..from("5") };
     check(&given, "1: 1-9", "refuse: digest at 7");
     // To give up what follows some damage does not make it right.
-    let given = Given { accept: Some("9"), ..given };
+    let given = PlanCase { accept: Some("9"), ..given };
     check(&given, "1: 1-9 damage 11", "refuse: digest at 7");
-    let looks = Given { on_mismatch: OnDigestMismatch::Report, ..given };
+    let looks = PlanCase { on_mismatch: OnDigestMismatch::Report, ..given };
     check(&looks, "1: 1-9", "until 9, ends log.1[1]");
     let healed = DigestMismatch { healed_by: Some(Zxid(8)), ..mismatch };
-    let given = Given { digest_mismatch: Some(healed), ..from("5") };
+    let given = PlanCase { digest_mismatch: Some(healed), ..from("5") };
     check(&given, "1: 1-9", "until 9, ends log.1[1]");
 }
 
 #[test]
 fn an_operator_can_give_up_what_follows_the_last_good_txn() {
-    let given = Given { accept: Some("7"), ..from("5") };
+    let given = PlanCase { accept: Some("7"), ..from("5") };
     check(
         &given,
         "1: 1-7 damage 9 | 10: 10",
@@ -306,7 +306,7 @@ fn an_operator_can_give_up_what_follows_the_last_good_txn() {
     check(&given, "1: 1-8 damage 10", "refuse: damage at log.1[1] after 8");
     check(&given, "1: 1-6 damage 8", "refuse: damage at log.1[1] after 6");
     check(&given, "1: 1-9", "until 9, ends log.1[1]");
-    let given = Given { accept: Some("5"), ..from("5") };
+    let given = PlanCase { accept: Some("5"), ..from("5") };
     check(
         &given,
         "1: 1-2 damage",

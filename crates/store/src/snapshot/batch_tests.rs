@@ -7,26 +7,26 @@ use herdsman_tree::{Loader, TreeOptions};
 use super::super::{encode_end, encode_node};
 use super::*;
 
-/// More than fit into the batches that there can be at one time.
+/// More than fit into all batches.
 const PARENTS: usize = 8;
 const CHILDREN: usize = 1500;
 
 /// How znodes are read.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum ReadMode {
     /// One by one, straight from the input.
     Plain,
     /// In batches.
     Batches(FillThread),
 }
 
-/// A tree in the making, and the paths that it took.
-struct Witness {
+/// A loader that records the paths of its znodes.
+struct RecordingLoader {
     loader: Loader,
     paths: Vec<String>,
 }
 
-impl SnapshotVisitor for Witness {
+impl SnapshotVisitor for RecordingLoader {
     fn session(&mut self, _: SessionId, _: i32) {}
     fn acl(&mut self, _: i64, _: Vec<Acl>) {}
     fn node(
@@ -57,22 +57,23 @@ impl SnapshotVisitor for Witness {
     }
 }
 
-/// All that can be seen of a reading.
+/// The result of reading.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct ReadResult {
     paths: Vec<String>,
     digest: Option<i64>,
     nodes: Option<u64>,
     fault: Option<(u64, String)>,
 }
 
-fn read(content: &[u8], way: Way) -> Seen {
+fn read(content: &[u8], way: ReadMode) -> ReadResult {
     let mut source = content;
     let mut input = Input::of_file(&mut source);
-    let mut witness = Witness { loader: Loader::new(TreeOptions::default()), paths: Vec::new() };
+    let mut witness =
+        RecordingLoader { loader: Loader::new(TreeOptions::default()), paths: Vec::new() };
     let result = match way {
-        Way::Plain => read_plainly(&mut input, &mut witness),
-        Way::Batches(place) => {
+        ReadMode::Plain => read_plainly(&mut input, &mut witness),
+        ReadMode::Batches(place) => {
             let read = AtomicU64::new(0);
             let file = FileRead { bytes: &read, bytes_total: content.len() as u64 };
             read_nodes(&mut input, place, &mut witness, &file, &mut |_| {})
@@ -85,10 +86,13 @@ fn read(content: &[u8], way: Way) -> Seen {
     };
     let tree = witness.loader.finish(Zxid(1)).ok().filter(|_| fault.is_none());
     let digest = tree.map(|tree| tree.digest());
-    Seen { paths: witness.paths, digest, nodes: result.ok(), fault }
+    ReadResult { paths: witness.paths, digest, nodes: result.ok(), fault }
 }
 
-fn read_plainly(input: &mut Input<'_, &[u8]>, witness: &mut Witness) -> Result<u64, NodesFault> {
+fn read_plainly(
+    input: &mut Input<'_, &[u8]>,
+    witness: &mut RecordingLoader,
+) -> Result<u64, NodesFault> {
     let mut nodes = 0;
     while let Some(node) = view_node(input).map_err(NodesFault::Input)? {
         let bytes = node.bytes;
@@ -100,10 +104,10 @@ fn read_plainly(input: &mut Input<'_, &[u8]>, witness: &mut Witness) -> Result<u
     Ok(nodes)
 }
 
-fn check(what: &str, content: &[u8]) -> Seen {
-    let plain = read(content, Way::Plain);
+fn check(what: &str, content: &[u8]) -> ReadResult {
+    let plain = read(content, ReadMode::Plain);
     for place in [FillThread::Here, FillThread::Thread] {
-        let seen = read(content, Way::Batches(place));
+        let seen = read(content, ReadMode::Batches(place));
         // Thousands of paths in a message help nobody.
         assert_eq!(seen.paths.len(), plain.paths.len(), "{what}, {place:?}");
         assert!(seen == plain, "{what}, {place:?}: {:?}, not {:?}", seen.fault, plain.fault);
@@ -196,7 +200,7 @@ fn progress_is_told_as_far_as_the_batch_was_read() {
         let mut source = Counting { rest: &content, read: &read };
         let mut input = Input::of_file(&mut source);
         let mut witness =
-            Witness { loader: Loader::new(TreeOptions::default()), paths: Vec::new() };
+            RecordingLoader { loader: Loader::new(TreeOptions::default()), paths: Vec::new() };
         let mut told = Vec::new();
         let file = FileRead { bytes: &read, bytes_total: content.len() as u64 };
         let nodes = read_nodes(&mut input, place, &mut witness, &file, &mut |at| told.push(at));

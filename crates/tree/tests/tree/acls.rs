@@ -1,4 +1,4 @@
-//! Which permission each op asks for and of which znode, and which lists may be set.
+//! The permission that each op needs and on which znode, and the lists that may be set.
 
 use herdsman_proto::limits::ACL_ENTRIES_MAX;
 use herdsman_proto::request::CreateRequest;
@@ -54,7 +54,7 @@ fn every_op_asks_for_its_permission() {
     check("addWatch /p/kid", "", "");
 }
 
-/// What is not there is not hidden either.
+/// A missing znode is not hidden either.
 #[test]
 fn a_missing_znode_asks_for_nothing() {
     let mut world = World::new(TreeOptions::default(), &["create /p '' acl=digest:u2:h:rwcda"]);
@@ -62,7 +62,7 @@ fn a_missing_znode_asks_for_nothing() {
     assert_eq!(world.run("u1: get /p/no"), "NoNode");
 }
 
-/// The list that is stored when `u1` asks for one.
+/// The list that is stored when `u1` sets one.
 fn check_stored(wanted: &str, expected: &str) {
     let mut world = World::new(TreeOptions::default(), &[]);
     let answer = world.run(&format!("u1: create /a '' acl={wanted}"));
@@ -90,7 +90,7 @@ fn lists_are_checked_and_spelled_out() {
     assert_eq!(world.run("anon: create /a '' acl=auth::r"), "InvalidAcl");
 }
 
-/// Before permissions and before the parent is looked for, as all that is wrong with a list.
+/// Checked before permissions and before the parent, like every error of a list.
 #[test]
 fn the_entries_of_a_list_are_limited() {
     let list = |count: usize| {
@@ -113,7 +113,7 @@ fn the_entries_of_a_list_are_limited() {
     assert_eq!(stored.matches(":h:1").count(), ACL_ENTRIES_MAX / 2);
 }
 
-/// A short `auth` entry stands for all ids of the caller, which may be long.
+/// A short `auth` entry expands to all ids of the caller, which may be long.
 #[test]
 fn what_a_request_is_spelled_out_to_is_limited() {
     let long_id = Id::new("digest", &format!("{}:h", "u".repeat(60_000)));
@@ -168,7 +168,7 @@ fn addresses_are_matched_by_network() {
     assert_eq!(world.run("get /far"), "NoAuth");
 }
 
-/// Hashes of passwords are shown to those who may change them.
+/// Password hashes are shown to clients that may change them.
 #[test]
 fn get_acl_masks_hashes() {
     let list = "digest:u1:h:a,digest:u2:h:r,ip:127.0.0.1:r";

@@ -67,7 +67,7 @@ fn containers_and_ttl_znodes_have_no_visible_owner() {
     assert_eq!(world.run("create2 /e '' flags=1"), "/e c5 m5 p5 v0 cv0 av0 len0 kids0 owner0x11");
 }
 
-/// The number is the parent's count of creations; deletions do not take it back.
+/// The number is the parent's count of creations; deletions do not decrease it.
 #[test]
 fn sequence_numbers_count_creations() {
     let mut world = World::new(TreeOptions::default(), &["create /q", "create /q/x"]);

@@ -1,4 +1,4 @@
-//! What the tree promises: properties against a naive model, and tables of cases an area each.
+//! Tests of the tree: properties against a naive model, and a table of cases for each area.
 
 mod acls;
 mod creates;

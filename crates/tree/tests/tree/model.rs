@@ -1,5 +1,5 @@
-//! A tree as simple as it can be: a map from path to znode, everything looked up by walking all of
-//! it. It decides and applies in one step, so it shows what the real tree shows once everything in
+//! A tree as simple as possible: a map from path to znode, in which everything is found by scanning all of
+//! it. It decides and applies in one step, so it shows what the real tree shows when everything in
 //! flight is applied.
 
 use std::collections::BTreeMap;
@@ -19,9 +19,9 @@ pub struct ModelNode {
     pub stat: StatPersisted,
 }
 
-/// Who asks, when.
+/// The client and the time of a request.
 #[derive(Clone, Copy, Debug)]
-pub struct Asking<'a> {
+pub struct ModelCaller<'a> {
     pub session: SessionId,
     pub ids: &'a [Id],
     pub refused: Option<ErrorCode>,
@@ -60,14 +60,14 @@ impl Model {
         }
     }
 
-    pub fn write(&mut self, asking: Asking<'_>, request: &WriteRequest<'_>) -> Outcome {
+    pub fn write(&mut self, asking: ModelCaller<'_>, request: &WriteRequest<'_>) -> Outcome {
         match request {
             WriteRequest::Multi(writes) => self.multi(asking, writes),
             single => self.single(asking, single).unwrap_or_else(Outcome::failed),
         }
     }
 
-    fn multi(&mut self, asking: Asking<'_>, writes: &[WriteRequest<'_>]) -> Outcome {
+    fn multi(&mut self, asking: ModelCaller<'_>, writes: &[WriteRequest<'_>]) -> Outcome {
         let before = self.clone();
         let mut results = Vec::new();
         for (i, write) in writes.iter().enumerate() {
@@ -86,7 +86,7 @@ impl Model {
         Outcome::Multi(results)
     }
 
-    fn single(&mut self, asking: Asking<'_>, request: &WriteRequest<'_>) -> Result<Outcome> {
+    fn single(&mut self, asking: ModelCaller<'_>, request: &WriteRequest<'_>) -> Result<Outcome> {
         match request {
             WriteRequest::Create(create) => self.create(asking, create),
             WriteRequest::Delete { path, version } => self.delete(asking, path, *version),
@@ -108,7 +108,7 @@ impl Model {
         }
     }
 
-    fn create(&mut self, asking: Asking<'_>, request: &CreateRequest<'_>) -> Result<Outcome> {
+    fn create(&mut self, asking: ModelCaller<'_>, request: &CreateRequest<'_>) -> Result<Outcome> {
         let owner = self.owner(asking, request)?;
         refused(asking)?;
         if !request.path.contains('/') || request.path.contains('\0') {
@@ -140,7 +140,7 @@ impl Model {
         Ok(Outcome::Created { path, stat })
     }
 
-    fn owner(&self, asking: Asking<'_>, request: &CreateRequest<'_>) -> Result<i64> {
+    fn owner(&self, asking: ModelCaller<'_>, request: &CreateRequest<'_>) -> Result<i64> {
         let is_ttl = request.flags == 5 || request.flags == 6;
         let ttl = request.ttl_ms.unwrap_or(-1);
         match request.flags {
@@ -157,7 +157,7 @@ impl Model {
         }
     }
 
-    fn delete(&mut self, asking: Asking<'_>, path: &str, version: i32) -> Result<Outcome> {
+    fn delete(&mut self, asking: ModelCaller<'_>, path: &str, version: i32) -> Result<Outcome> {
         refused(asking)?;
         let special = ["/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"];
         if !path.contains('/') || special.contains(&path) {
@@ -197,7 +197,7 @@ impl Model {
 
     fn set_data(
         &mut self,
-        asking: Asking<'_>,
+        asking: ModelCaller<'_>,
         path: &str,
         data: Option<&[u8]>,
         version: i32,
@@ -216,7 +216,7 @@ impl Model {
 
     fn set_acl(
         &mut self,
-        asking: Asking<'_>,
+        asking: ModelCaller<'_>,
         path: &str,
         acl: &[Acl],
         version: i32,
@@ -302,11 +302,11 @@ impl Model {
 /// Ids of the sessions that random tests open. Marks of containers and TTL znodes are negative.
 pub const USUAL_SESSIONS: std::ops::Range<i64> = 0x100..0x10000;
 
-fn refused(asking: Asking<'_>) -> Result<()> {
+fn refused(asking: ModelCaller<'_>) -> Result<()> {
     asking.refused.map_or(Ok(()), Err)
 }
 
-/// Good enough for the paths that random tests use.
+/// Sufficient for the paths of random tests.
 fn valid(path: &str) -> Result<()> {
     let fits = path == "/"
         || (path.starts_with('/') && !path.ends_with('/') && !path.contains("//"))

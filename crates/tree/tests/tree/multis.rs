@@ -3,7 +3,7 @@
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{JuteReader, OpCode, Request, Txn, WriteRequest};
 use herdsman_tree::TreeOptions;
-use herdsman_tree::read::ReadCaller as Asking;
+use herdsman_tree::read::ReadCaller as ModelCaller;
 use herdsman_tree::{Outcome, Watcher};
 
 use crate::words;
@@ -52,7 +52,7 @@ fn a_failed_multi_leaves_no_trace() {
     assert_eq!(world.run("ephemerals"), "[]");
 }
 
-/// The failed multi is logged: what stood before the failure stays as it was prepared.
+/// The failed multi is logged: the operations before the failure stay as they were prepared.
 #[test]
 fn a_failed_multi_is_still_a_multi_txn() {
     let mut world = World::new(TreeOptions::default(), &[]);
@@ -93,7 +93,7 @@ fn a_multi_request_is_read_from_apaches_bytes() {
     assert!(reader.is_empty());
 }
 
-/// Ops that have no place in a multi, reads among writes, and lists that do not end.
+/// Ops that are not allowed in a multi, reads among writes, and lists that do not end.
 #[test]
 fn other_multi_requests_cannot_be_read() {
     for pieces in [
@@ -191,7 +191,7 @@ fn multi_read_results_are_apaches_bytes() {
     else {
         panic!("a multiRead");
     };
-    let asking = Asking { session: USERS[0].session, watcher: Watcher(1), ids: &[] };
+    let asking = ModelCaller { session: USERS[0].session, watcher: Watcher(1), ids: &[] };
     let mut out = Vec::new();
     world.tree.read(asking, &request, &mut out).expect("each read fails on its own");
     let data = ["00000004 00 00000000 00000002 7879", &stat("1", "0", "2")].concat();

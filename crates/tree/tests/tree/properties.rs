@@ -26,7 +26,7 @@ proptest! {
     }
 }
 
-/// After each txn: its outcome, its digest, and all that a snapshot would show.
+/// After each txn: its outcome, its digest, and everything in a snapshot.
 fn check(tree: &Tree, applied: &InFlight, outcome: &Outcome) {
     let InFlight { entry, expected, after } = applied;
     assert_eq!(outcome, expected, "{:?}", entry.txn);
@@ -40,7 +40,7 @@ fn check(tree: &Tree, applied: &InFlight, outcome: &Outcome) {
     assert!(tree.sessions().eq(after.sessions.clone()));
 }
 
-/// The last ones also through the reads that clients use.
+/// At the end also through the reads of clients.
 fn check_reads(tree: &Tree, applied: &InFlight, outcome: &Outcome) {
     check(tree, applied, outcome);
     let model = &applied.after;

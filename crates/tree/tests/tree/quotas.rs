@@ -45,7 +45,7 @@ fn totals_follow_every_change() {
     check("close", 3, 6);
 }
 
-/// The answer to the create tells of the data that was sent; the count fills it in afterwards.
+/// The reply to the create has the stat of the data that was sent; the count replaces it afterwards.
 #[test]
 fn the_stat_of_new_totals_is_from_before_the_count() {
     let setup = ["create /app 12", "create /zookeeper/quota/app"];
@@ -56,7 +56,7 @@ fn the_stat_of_new_totals_is_from_before_the_count() {
     assert!(filled.starts_with("count=1,bytes=2 "), "{filled}");
 }
 
-/// The text is what Apache writes, and it is no change that anybody could watch or count.
+/// The text is that of Apache, and its change fires no watch and changes no version.
 #[test]
 fn totals_are_text_in_a_znode() {
     let mut world = world(TreeOptions::default(), "count=1,bytes=1");
@@ -113,7 +113,7 @@ fn hard_limits_refuse_if_they_are_enforced() {
     check(TreeOptions::default(), hard, "create /app/x 123456789", "/app/x");
     check(enforcing(), "countHardLimit=2", "create /app/x", "QuotaExceeded");
     check(enforcing(), "countHardLimit=2", "set /app 123456789", "c1 m6 p2 v1 cv1 av0 len9 kids1");
-    // The whole new total is judged, so a write that frees too little is refused as well.
+    // The whole new total is checked, so a write that frees too little is rejected as well.
     check(enforcing(), "byteHardLimit=0", "set /app -", "QuotaExceeded");
 }
 

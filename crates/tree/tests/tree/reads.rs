@@ -115,7 +115,7 @@ fn cversion_counts_creations_and_deletions() {
     }
 }
 
-/// A client may ask for a list that is too long over and over again.
+/// A client may request a list that is too long again and again.
 #[test]
 fn a_list_that_is_too_long_is_refused_and_sets_no_watch() {
     let options = TreeOptions { reply_bytes_max: 2200, ..TreeOptions::default() };

@@ -1,5 +1,5 @@
-//! Txns meet trees that already show them: applied twice, or replayed over a snapshot that was taken
-//! while writes went on. The end is always the same tree.
+//! Applies txns to trees that already show them: twice, or over a snapshot that was taken
+//! during writes. The result is always the same tree.
 
 use std::collections::BTreeMap;
 
@@ -136,8 +136,8 @@ fn check_whole_replay(lines: &[&str]) {
     assert_eq!(seen(&world.tree), before);
 }
 
-/// The deletion of a znode that came back with children must take it away, or what happened to it
-/// in its first life ends up in its second.
+/// The deletion of a znode that was created again with children must remove it, or changes of the old
+/// znode would be in the new one.
 #[test]
 fn a_replayed_delete_takes_later_children_with_it() {
     check_whole_replay(&[
@@ -164,7 +164,7 @@ fn a_replayed_close_takes_later_children_with_it() {
     ]);
 }
 
-/// Apache takes a znode's ACL from the table in front of the snapshot. It sets it again when it replays a
+/// Apache takes a znode's ACL from the table before the znodes of a snapshot. It sets it again when it replays a
 /// setACL, and leaves it as it is when it replays the creation of a znode that is there already. So a key
 /// must never mean one ACL in the table and another one later, and a znode that is younger than the table
 /// must not be in the snapshot.

@@ -1,4 +1,4 @@
-//! Random histories: what several sessions ask for, in which order, and how far the log lags.
+//! Random histories: the requests of several sessions, their order, and how far the log lags.
 
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, Id, SessionId, TxnHeader, Zxid};
@@ -7,7 +7,7 @@ use herdsman_tree::{Caller, Events, Outcome, Overlay, Tree, TreeOptions};
 use proptest::prelude::*;
 use std::collections::VecDeque;
 
-use crate::model::{Asking, Model, USUAL_SESSIONS};
+use crate::model::{Model, ModelCaller, USUAL_SESSIONS};
 use crate::words;
 
 /// One step of a history.
@@ -16,7 +16,7 @@ pub struct Step {
     /// Which of the sessions acts.
     pub who: usize,
     pub action: Action,
-    /// How many txns may stay in flight behind it.
+    /// The number of txns that may stay in flight after it.
     pub lag: usize,
 }
 
@@ -26,9 +26,9 @@ pub enum Action {
     Write(String),
     /// The same from a session that may not write any more.
     Refused(String),
-    /// The session ends, and another one takes its place.
+    /// The session ends, and another one replaces it.
     Reopen,
-    /// The sweep wants to delete this.
+    /// The sweep requests a deletion.
     Sweep(String),
 }
 
@@ -148,7 +148,7 @@ pub fn options(extended_types: bool) -> TreeOptions {
     }
 }
 
-/// A txn in flight, and what the model says of it.
+/// A txn in flight, and the result of the model.
 pub struct InFlight {
     pub entry: Entry,
     pub expected: Outcome,
@@ -217,7 +217,7 @@ impl Run {
         let ids = ids(who);
         let caller = Caller { ids: &ids, refused, ephemerals_refused: None };
         let entry = self.overlay.prepare(&self.tree, header, caller, &request);
-        let asking = Asking {
+        let asking = ModelCaller {
             session: header.session,
             ids: &ids,
             refused,

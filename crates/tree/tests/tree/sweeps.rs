@@ -56,7 +56,7 @@ fn writing_to_a_ttl_znode_lets_it_live_longer() {
     assert!(found(&world, i64::MAX).is_empty());
 }
 
-/// What was idle when it was found may have come to life, or gone, or be something else by now.
+/// A znode that was idle when it was found may have been used, deleted or replaced since.
 #[test]
 fn the_sweep_deletes_only_idle_containers_and_ttl_znodes() {
     for (path, expected) in [

@@ -1,4 +1,4 @@
-//! Which error a request gets when it has several faults: clients can see the order of the checks.
+//! The error of a request with several faults: clients can see the order of the checks.
 
 use herdsman_proto::ErrorCode;
 use herdsman_tree::TreeOptions;

@@ -1,4 +1,4 @@
-//! Watches: who hears of what, once or again, and in which order.
+//! Watches: which watchers get which events, once or repeatedly, and in which order.
 
 use std::num::NonZeroU32;
 
@@ -32,7 +32,7 @@ fn each_op_tells_the_tables_that_it_concerns() {
     check(&base("ls /a watch"), "multi create /a/c ; delete /no", &[]);
 }
 
-/// exists watches what is not there yet; get and ls on a missing znode watch nothing.
+/// exists watches a missing znode; get and ls on a missing znode set no watch.
 #[test]
 fn only_exists_waits_for_a_creation() {
     let check = |watch: &str, expected: &[&str]| {
@@ -45,7 +45,7 @@ fn only_exists_waits_for_a_creation() {
     check("ls /new watch", &[]);
 }
 
-/// Who may not read sets no watch either.
+/// A client that may not read sets no watch either.
 #[test]
 fn a_refused_read_watches_nothing() {
     let mut world = World::new(TreeOptions::default(), &["create /a '' acl=digest:u1:h:w"]);
@@ -189,7 +189,7 @@ const LATE: &[&str] = &[
     "create /locked '' acl=digest:u1:h:rwcda",
 ];
 
-/// What a client missed is told at once, without a zxid; the rest is watched again.
+/// Changes that a client missed become events at once, without a zxid; the other watches are set again.
 #[test]
 fn set_watches_tells_what_was_missed() {
     let check = |line: &str, told: &[&str], watched: usize| {
@@ -232,7 +232,7 @@ fn watches_set_again_work_again() {
     ]);
 }
 
-/// A read that would watch is refused as a whole; one that does not is answered.
+/// A read that would set a watch is rejected as a whole; a read without a watch is not.
 #[test]
 fn who_has_enough_watches_gets_no_more() {
     let options =
@@ -246,7 +246,7 @@ fn who_has_enough_watches_gets_no_more() {
         "addWatch /b recursive",
         "addWatch /b",
         "setWatches 9 exist=/b",
-        // What was missed is not told either: the client will ask for all of it again.
+        // There are no events for missed changes either: the client will read everything again.
         "setWatches 0 data=/a,/gone exist=/b",
     ];
     for line in refused {

@@ -8,7 +8,7 @@ use herdsman_tree::{Caller, Events, Outcome, Overlay, Tree, TreeOptions, Watcher
 
 use crate::words;
 
-/// Who does something: a session, a connection and what it has proven to be.
+/// A user: a session, a connection and its ids.
 #[derive(Clone, Copy, Debug)]
 pub struct User {
     name: &'static str,
@@ -32,7 +32,7 @@ pub const USERS: &[User] = &[
 ];
 
 impl User {
-    /// What the connection has proven to be. The hash in a digest id may be any text.
+    /// The ids of the connection. The hash in a digest id may be any text.
     pub fn ids(&self) -> Vec<Id> {
         let mut ids = vec![Id::new(IP, "127.0.0.1")];
         match self.name {
@@ -67,12 +67,12 @@ impl World {
         world
     }
 
-    /// Carries out a line, and gives the answer.
+    /// Executes a line. Returns the reply.
     pub fn run(&mut self, line: &str) -> String {
         self.run_watched(line).0
     }
 
-    /// Carries out a line, and gives the answer and the events.
+    /// Executes a line. Returns the reply and the events.
     pub fn run_watched(&mut self, line: &str) -> (String, Vec<String>) {
         let (user, line) = self.speaker(line);
         if let Some(request) = words::read(line) {
@@ -89,7 +89,7 @@ impl World {
         (*user.expect("a known user"), line)
     }
 
-    /// Prepares and applies a write: its txn and what it did. Besides the requests of clients there
+    /// Prepares and applies a write. Returns its txn and outcome. Besides the requests of clients there
     /// are `close` and `sweep PATH`.
     pub fn write(&mut self, user: User, line: &str, events: &mut Events) -> (Entry, Outcome) {
         self.last_zxid += 1;
@@ -139,7 +139,7 @@ impl World {
         (answer, Vec::new())
     }
 
-    /// The user whose connection a watcher is.
+    /// The user of a watcher's connection.
     fn watcher_name(watcher: Watcher) -> &'static str {
         let user = USERS.iter().find(|user| user.session.0 as u64 == watcher.0);
         user.expect("a known user").name
