@@ -1,7 +1,7 @@
 //! Looks up our dependencies in RustSec's database of vulnerabilities.
 //!
-//! In: the lock files and the database. Out: the advisories for the versions in them. The check fails on a vulnerability
-//! and on code that is known to be unsound; a crate that is no longer maintained is only reported.
+//! In: the lock files and the database. Out: the advisories for the versions in them. The check fails on a
+//! vulnerability and on code that is known to be unsound; a crate that is no longer maintained is only reported.
 //!
 //! The database is a git repository and not in a package registry. On a machine that can only reach
 //! registries, the step of `cargo xtask test` is skipped, with a message.

@@ -1,8 +1,8 @@
 //! Checks that a leader that was paused and replaced does not answer a sync with old data.
 //!
 //! In each round the leader's process is stopped, the others elect another leader, and a write is acknowledged there.
-//! Then clients of the stopped process send a sync and a read after it, and the process is resumed. A client that gets a
-//! reply to the sync must read that write; closing the connection instead is also correct.
+//! Then clients of the stopped process send a sync and a read after it, and the process is resumed. A client that gets
+//! a reply to the sync must read that write; closing the connection instead is also correct.
 //!
 //! `--leader apache` shows that the test finds stale answers (ZOOKEEPER-1675).
 

@@ -304,9 +304,7 @@ impl Parts {
         let now = clock.now();
         let node = match member {
             None => Node::new(node_settings, &tree, now),
-            Some((zab, initial)) => {
-                Node::join(node_settings, zab, initial, &tree, now, &mut outputs)
-            }
+            Some((zab, state)) => Node::join(node_settings, zab, state, &tree, now, &mut outputs),
         };
         let commit_queue = Arc::new(CommitQueue::default());
         let clients = Clients::new(settings::conn_limits(&config), settings::io_threads());
@@ -320,7 +318,8 @@ impl Parts {
                 .with_logs(audit, SlowRequests::above(config.logging.slow_request_ms))
         });
         let requests = Arc::clone(&keeper.requests);
-        let desk = SnapshotService::new(requests.clone(), snapshot_settings.clone(), tree_options);
+        let snapshots =
+            SnapshotService::new(requests.clone(), snapshot_settings.clone(), tree_options);
         let client_port = Arc::clone(&keeper.client_port);
         let committer = Committer::new(
             Arc::clone(&core),
@@ -336,7 +335,7 @@ impl Parts {
         let ticker = Ticker::start(Arc::clone(&core))?;
         let certificates = certificates.watch(&config)?;
         let tls = sockets.tls_acceptor(&config);
-        let shared = Arc::new(shared(core, config, touch_step_ms, desk, tls, logins));
+        let shared = Arc::new(shared(core, config, touch_step_ms, snapshots, tls, logins));
         let (threads, listeners) = sockets.open(client_port, &shared)?;
         Ok(Running {
             io_handle: threads.as_ref().and_then(|threads| threads.handle()),

@@ -9,9 +9,9 @@
 //!    and removes all four.
 //! 2. [`StagedSnapshot::decide`]: the snapshot is renamed to `install.snapshot.<zxid>`, and the directory is synced.
 //!    Nothing else decides.
-//! 3. [`finish`]: what [`crate::install`] does from there on. Logs and snapshots are removed, voting is allowed, the
-//!    epoch files and then the snapshot get their names, and the guard is removed. *Crash:* recovery sees the snapshot of
-//!    step 2, or, at the end, the same one under its own name; it returns the new state and does the rest.
+//! 3. [`finish`]: what [`crate::install`] does from there on. Logs and snapshots are removed, voting is allowed,
+//!    the epoch files and then the snapshot get their names, and the guard is removed. *Crash:* recovery sees the
+//!    snapshot of step 2, or, at the end, the same one under its own name; it returns the new state and does the rest.
 //!
 //! Renaming directories would need fewer names, but is impossible across file systems, and for a directory
 //! that is a mount point.

@@ -2,8 +2,8 @@
 //!
 //! In: for each server its program and role, common settings, and the network they live in. Out:
 //! servers that can be started, stopped, killed, paused, given another program on the same data
-//! directory, and queried for the leader. Ids count from 1. All processes are killed when the value is dropped, and when
-//! the process that started them ends for any reason.
+//! directory, and queried for the leader. Ids count from 1. All processes are killed when the value is dropped, and
+//! when the process that started them ends for any reason.
 //! Not here: clients (`load`), and what must hold afterwards (`verdict`).
 
 mod member;
@@ -202,7 +202,8 @@ impl Ensemble {
         Ok(modes)
     }
 
-    /// Returns the leader, if a server reports that it leads. There may be two until an old leader notices that it was replaced.
+    /// Returns the leader, if a server reports that it leads. There may be two until an old leader notices that it was
+    /// replaced.
     pub fn leader(&mut self) -> Result<Option<usize>> {
         let modes = self.modes()?;
         Ok(modes.iter().find(|(_, mode)| *mode == Some(Mode::Leader)).map(|(id, _)| *id))

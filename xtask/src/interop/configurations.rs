@@ -1,5 +1,5 @@
-//! Configuration files that Apache's server and the server under test must treat the same: which of them starts, the exit
-//! code if one does not, and what `conf` and `srvr` show. The table lists intentional differences.
+//! Configuration files that Apache's server and the server under test must treat the same: which of them starts, the
+//! exit code if one does not, and what `conf` and `srvr` show. The table lists intentional differences.
 //!
 //! A JVM starts in about a second; the servers run one after the other.
 

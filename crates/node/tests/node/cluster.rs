@@ -1,7 +1,7 @@
 //! A few nodes in one process, with a network and disks that take no time, unless a test delays them.
 //!
-//! All events pass through one queue in their order, so a run is the same every time. Elections, synchronization and broadcast are the real ones. Absent: delays, crashes, files;
-//! the simulator has those.
+//! All events pass through one queue in their order, so a run is the same every time. Elections, synchronization and
+//! broadcast are the real ones. Absent: delays, crashes, files; the simulator has those.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -316,7 +316,7 @@ impl RoleLog {
                     stats.quorum_ack.add(latency.since_append_ms);
                     stats.commit.add(latency.since_append);
                     latency.count_propagation(&stats.propagation);
-                })
+                });
             }
             Role::Learning { .. } => {
                 self.commit_latencies.committed(now, view.committed, |latency, _| {
@@ -324,7 +324,7 @@ impl RoleLog {
                     stats.commit_propagation.add(latency.since_append_ms);
                     stats.commit.add(latency.since_append);
                     latency.count_propagation(&stats.propagation);
-                })
+                });
             }
             _ => {}
         }

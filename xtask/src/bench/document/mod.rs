@@ -107,7 +107,8 @@ directories are on one disk; values have 100 bytes.
 
 The load comes from `herdsman bench`: raw connections, each with a fixed number of requests in flight (64 × 16 is 64
 connections with 16 each), which check every reply. Rounds of all servers are interleaved with those of *echo*, a
-server with the same framing that does nothing: it shows the most that the machine, its kernel and the load generator can do.
+server with the same framing that does nothing: it shows the most that the machine, its kernel and the load generator
+can do.
 A number is the median of its rounds. Compare ratios within one run; another machine gives other numbers.
 
 ```

@@ -23,13 +23,13 @@ pub(super) enum SaslLogin {
 
 impl Connection {
     pub(super) fn take_sasl_token(&mut self, xid: Xid, token: &[u8]) -> Result<(), EndReason> {
-        let Some(desk) = &self.shared.logins.clients else {
+        let Some(logins) = &self.shared.logins.clients else {
             // Nobody can log in here: the exchange ends with an empty token, as in Apache.
             self.answer_sasl(xid, None);
             return Ok(());
         };
         let mut login = match std::mem::replace(&mut self.sasl_login, SaslLogin::Ended) {
-            SaslLogin::NotStarted => match desk.begin() {
+            SaslLogin::NotStarted => match logins.begin() {
                 Ok(login) => Box::new(login),
                 Err(error) => return self.refuse_sasl(xid, &error.to_string()),
             },

@@ -73,14 +73,14 @@ impl Connection {
                 Route::Auth | Route::Unknown => break,
             }
             self.note_received();
-            batch.inputs.push(self.to_input(header, route, payload, now_us)?);
+            batch.inputs.push(self.take_input(header, route, payload, now_us)?);
             batch.bytes += Intake::frame_bytes(payload);
         }
         Ok(())
     }
 
     /// A request as the core takes it.
-    fn to_input<'a>(
+    fn take_input<'a>(
         &mut self,
         header: RequestHeader,
         route: Route,
