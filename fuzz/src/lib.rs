@@ -5,11 +5,11 @@
 //! in two ways.
 //! - With libFuzzer: `cargo +nightly fuzz run request fuzz/corpus/request fuzz/seeds/request`. What it
 //!   finds goes to `corpus/`, which is not committed; a finding worth keeping is added to the seeds.
-//! - Without: `cargo test --manifest-path fuzz/Cargo.toml` runs every seed and a fixed number of
+//! - Without: `cargo test -p herdsman-fuzz` runs every seed and a fixed number of
 //!   deterministic mutations of them on a stable compiler. CI does that. `FUZZ_MUTATIONS=1000000`
 //!   makes it longer.
 //!
-//! The seeds in `seeds/` come from our own encoders: `cargo run --manifest-path fuzz/Cargo.toml --bin
+//! The seeds in `seeds/` come from our own encoders: `cargo run -p herdsman-fuzz --bin
 //! seeds` writes them, and a test fails if they do not match the code.
 
 pub mod mutate;

@@ -48,7 +48,7 @@ fn every_target_has_its_seeds_and_they_fit_the_code() {
             assert_eq!(
                 found.map(|(_, kept)| kept),
                 Some(bytes),
-                "seed {}/{name}: run `cargo run --manifest-path fuzz/Cargo.toml --bin seeds`",
+                "seed {}/{name}: run `cargo run -p herdsman-fuzz --bin seeds`",
                 target.name
             );
         }

@@ -1,6 +1,6 @@
 //! Looks up our dependencies in RustSec's database of vulnerabilities.
 //!
-//! In: the lock files and the database. Out: the advisories for the versions in them. The check fails on a
+//! In: the lock file and the database. Out: the advisories for the versions in them. The check fails on a
 //! vulnerability and on code that is known to be unsound; a crate that is no longer maintained is only reported.
 //!
 //! The database is a git repository and not in a package registry. On a machine that can only reach
@@ -17,7 +17,7 @@ use rustsec::{Database, Lockfile, Report, Vulnerability, Warning};
 use crate::paths;
 use crate::peers::{self, Peer};
 
-const LOCK_FILES: [&str; 2] = ["Cargo.lock", "fuzz/Cargo.lock"];
+const LOCK_FILE: &str = "Cargo.lock";
 
 /// Where to look.
 #[derive(Args)]
@@ -32,7 +32,7 @@ pub struct Options {
 struct Findings {
     /// These fail.
     problems: Vec<String>,
-    /// These are only told.
+    /// These are only reported.
     notes: Vec<String>,
 }
 
@@ -47,23 +47,19 @@ pub fn run(options: &Options) -> Result<()> {
     };
     let database = open(&folder)?;
     println!("{} advisories", database.iter().count());
-    let mut problems = 0;
-    for file in LOCK_FILES {
-        let lock =
-            Lockfile::load(paths::root().join(file)).with_context(|| format!("reading {file}"))?;
-        let found = findings(&database, &lock);
-        for note in &found.notes {
-            println!("{file}: note: {note}");
-        }
-        for problem in &found.problems {
-            println!("{file}: {problem}");
-        }
-        println!("{file}: {} packages, {} problems", lock.packages.len(), found.problems.len());
-        problems += found.problems.len();
+    let lock = Lockfile::load(paths::root().join(LOCK_FILE))
+        .with_context(|| format!("reading {LOCK_FILE}"))?;
+    let found = findings(&database, &lock);
+    for note in &found.notes {
+        println!("note: {note}");
     }
-    match problems {
+    for problem in &found.problems {
+        println!("{problem}");
+    }
+    println!("{} packages, {} problems", lock.packages.len(), found.problems.len());
+    match found.problems.len() {
         0 => Ok(()),
-        _ => bail!("{problems} problems are known: update those crates, or remove them"),
+        count => bail!("{count} problems are known: update those crates, or remove them"),
     }
 }
 
@@ -82,8 +78,8 @@ fn findings(database: &Database, lock: &Lockfile) -> Findings {
     found.problems.extend(report.vulnerabilities.list.iter().map(vulnerability));
     for warning in report.warnings.values().flatten() {
         match warning.is_unsound() {
-            true => found.problems.push(told(warning)),
-            false => found.notes.push(told(warning)),
+            true => found.problems.push(described(warning)),
+            false => found.notes.push(described(warning)),
         }
     }
     found
@@ -100,7 +96,7 @@ fn vulnerability(known: &Vulnerability) -> String {
     format!("{name} {version}: {id}: {}; {remedy}", advisory.title)
 }
 
-fn told(warning: &Warning) -> String {
+fn described(warning: &Warning) -> String {
     let (name, version) = (&warning.package.name, &warning.package.version);
     let about = warning.advisory.as_ref();
     let about = about.map(|about| format!("{}: {}", about.id, about.title)).unwrap_or_default();

@@ -29,7 +29,7 @@ const ALLOWED: &[&str] = &[
 ];
 
 /// Packages that no program of ours holds: tests alone use them.
-const TESTS_ONLY: &[&str] = &["webdriver"];
+const TESTS_ONLY: &[&str] = &["libfuzzer-sys", "webdriver"];
 
 #[derive(Deserialize)]
 struct Metadata {
