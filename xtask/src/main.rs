@@ -16,6 +16,7 @@ mod load;
 mod mistakes;
 mod paths;
 mod peers;
+mod ports;
 mod rng;
 mod run;
 mod scale;

@@ -32,6 +32,11 @@ pub fn herdsman() -> PathBuf {
     }
 }
 
+/// A program of this workspace as the development profile builds it.
+pub fn built(program: &str) -> PathBuf {
+    target().join("debug").join(program)
+}
+
 /// An empty folder for one run of something, `target/interop/NAME`; what an earlier run left there
 /// is removed.
 pub fn fresh_dir(name: &str) -> Result<PathBuf> {

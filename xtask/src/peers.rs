@@ -52,6 +52,10 @@ pub enum Peer {
     Browser,
     /// The program `valgrind`, which counts instructions.
     Valgrind,
+    /// The program `rustfmt`.
+    Rustfmt,
+    /// The program `clippy`.
+    Clippy,
     /// RustSec's advisories.
     AdvisoryDatabase,
 }
@@ -89,6 +93,8 @@ impl Peer {
             Peer::Faketime => "the library libfaketime",
             Peer::Browser => "Chromium and its driver",
             Peer::Valgrind => "the program valgrind",
+            Peer::Rustfmt => "the program rustfmt",
+            Peer::Clippy => "the program clippy",
             Peer::AdvisoryDatabase => "the advisory database",
         }
     }
@@ -122,6 +128,8 @@ impl Peer {
             Peer::Faketime => "Debian: apt-get install libfaketime",
             Peer::Browser => "Debian: apt-get install chromium chromium-driver",
             Peer::Valgrind => "Debian: apt-get install valgrind",
+            Peer::Rustfmt => "rustup component add rustfmt (Debian: apt-get install rustfmt)",
+            Peer::Clippy => "rustup component add clippy (Debian: apt-get install rust-clippy)",
             Peer::AdvisoryDatabase => "git must be able to reach RustSec's repository",
         }
     }
@@ -148,6 +156,8 @@ impl Peer {
             Peer::Faketime => debian(&["libfaketime"], || faketime().is_some()),
             Peer::Browser => browser(),
             Peer::Valgrind => debian(&["valgrind"], || run::exists("valgrind")),
+            Peer::Rustfmt => rust_component("fmt", "rustfmt"),
+            Peer::Clippy => rust_component("clippy", "clippy"),
             Peer::AdvisoryDatabase => clone_advisories(),
             Peer::Zookeeper38 => {
                 debian(&["zookeeper"], || Path::new("/usr/share/java/zookeeper-3.8.0.jar").exists())
@@ -267,6 +277,16 @@ pub fn faketime() -> Option<PathBuf> {
 fn browser() -> Result<()> {
     let here = || ["chromium", "chromedriver"].iter().all(|program| run::exists(program));
     debian(&["chromium", "chromium-driver"], here)
+}
+
+/// A part of the Rust toolchain that a minimal one lacks, and cargo's command for it.
+fn rust_component(command: &str, component: &str) -> Result<()> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let version = || run::output(Command::new(&cargo).args([command, "--version"])).map(drop);
+    if version().is_err() && run::exists("rustup") {
+        run::output(Command::new("rustup").args(["component", "add", component]))?;
+    }
+    version()
 }
 
 /// A copy of today: an older one does not know what is known by now.

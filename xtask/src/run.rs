@@ -7,6 +7,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
+use crate::paths;
+
+/// Set in the environment of commands that find all programs of this workspace built.
+pub const BUILT_VARIABLE: &str = "HERDSMAN_BUILT";
+
 /// Runs a program to its end and returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = name_of(command);
@@ -60,6 +65,20 @@ pub fn inherit(command: &mut Command) -> Result<()> {
         bail!("{name} ended with {status}");
     }
     Ok(())
+}
+
+/// A program that a package of this workspace has under the package's own name. It is built now, unless the caller of
+/// this process has built everything and set [`BUILT_VARIABLE`].
+pub fn workspace_program(package: &str) -> Result<Command> {
+    if std::env::var_os(BUILT_VARIABLE).is_none() {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--quiet", "--package", package]).current_dir(paths::root());
+        inherit(&mut build).with_context(|| format!("building {package}"))?;
+    }
+    let mut command = Command::new(paths::built(package));
+    command.current_dir(paths::root());
+    Ok(command)
 }
 
 /// Whether a program can be started at all.

@@ -8,10 +8,9 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
-use std::net::{TcpListener, TcpStream};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -20,6 +19,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::paths;
 use crate::peers::Peer;
+use crate::ports;
 
 const START_MAX: Duration = Duration::from_secs(40);
 const STOP_MAX: Duration = Duration::from_secs(20);
@@ -209,7 +209,7 @@ impl Spec {
 
     /// Starts the process; whether it serves is for the caller to find out.
     pub fn launch(&self) -> Result<Server> {
-        let port = free_ports(1)?;
+        let port = ports::free_ports(1)?;
         fs::create_dir_all(&self.data_dir)?;
         let beside = |ending: &str| self.data_dir.with_extension(ending);
         let config = beside("cfg");
@@ -429,22 +429,6 @@ impl Drop for Server {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
-}
-
-/// The first of this many neighbouring ports that were free a moment ago. They lie below the range
-/// that the system uses for outgoing connections, so none of those takes one between two
-/// starts of a server.
-pub fn free_ports(count: u16) -> Result<u16> {
-    static NEXT: AtomicU16 = AtomicU16::new(0);
-    let spread = u16::try_from(std::process::id() % 1000).context("below 1000")? * 10;
-    for _ in 0..1000 {
-        let step = NEXT.fetch_add(10, Ordering::Relaxed);
-        let base = 20_000 + (spread + step) % 10_000;
-        if (base..base + count).all(|port| TcpListener::bind(("127.0.0.1", port)).is_ok()) {
-            return Ok(base);
-        }
-    }
-    bail!("no {count} free ports");
 }
 
 /// Sends a four-letter word; gives up when connecting or any part of the answer takes this long.

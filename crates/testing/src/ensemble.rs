@@ -27,7 +27,7 @@ use herdsman_server::operators::log_level::LogLevel;
 
 /// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
 /// port, and a server that is started again would find its own taken.
-const PORTS: std::ops::Range<u16> = 12_000..30_000;
+const PORTS: std::ops::Range<u16> = 10_000..20_000;
 /// How often to look whether something has happened.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Long enough for the slowest machine; a test that runs into it has failed.

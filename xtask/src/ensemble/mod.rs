@@ -17,8 +17,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use crate::ports;
 use crate::run;
-use crate::server::{self, Jvm, Program, SUPER_DIGEST};
+use crate::server::{Jvm, Program, SUPER_DIGEST};
 use member::Placement;
 
 /// Java starts slowly, and slower when several start at once on few cores.
@@ -234,7 +235,7 @@ impl Ensemble {
 fn place(network: &Network, id: usize) -> Result<Placement> {
     match network {
         Network::Loopback => {
-            let port = server::free_ports(3)?;
+            let port = ports::free_ports(3)?;
             Ok(Placement {
                 client: ("127.0.0.1".into(), port),
                 quorum: ("127.0.0.1".into(), port + 1, port + 2),

@@ -8,8 +8,9 @@ use super::attack::{Attack, Servers};
 use super::tls::Certificates;
 use crate::ensemble::{Ensemble, Network, Role, Settings, dies_with_us};
 use crate::paths;
+use crate::ports::free_ports;
 use crate::run;
-use crate::server::{Program, Server, Spec, free_ports};
+use crate::server::{Program, Server, Spec};
 
 /// What an attack has taken must be given back within this time; sessions need their timeout.
 const RECOVERY_MAX: Duration = Duration::from_secs(20);

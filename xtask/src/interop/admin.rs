@@ -16,7 +16,8 @@ use serde_json::Value;
 use super::configurations;
 use crate::listing;
 use crate::paths;
-use crate::server::{self, Jvm, Launch, Program, SUPER_DIGEST, Server};
+use crate::ports;
+use crate::server::{Jvm, Launch, Program, SUPER_DIGEST, Server};
 use crate::wire::{NO_NODE, Op, Session};
 
 const START_MAX: Duration = Duration::from_secs(60);
@@ -145,7 +146,7 @@ struct Pair {
 
 impl Pair {
     fn start(program: Program, data_dir: &Path) -> Result<Pair> {
-        let port = server::free_ports(2)?;
+        let port = ports::free_ports(2)?;
         fs::create_dir_all(data_dir)?;
         let config = data_dir.with_extension("cfg");
         let text = format!(

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::server::{self, Jvm, Launch, Program};
+use crate::ports;
+use crate::server::{Jvm, Launch, Program};
 
 const START_MAX: Duration = Duration::from_secs(40);
 const POLL: Duration = Duration::from_millis(20);
@@ -125,7 +126,7 @@ fn outcome(program: Program, case: &Case, work: &Path) -> Result<Outcome> {
         }
         Data::File => fs::write(&data_dir, "")?,
     }
-    let port = server::free_ports(3)?;
+    let port = ports::free_ports(3)?;
     let config = work.join("zoo.cfg");
     fs::write(&config, config_text(case, &data_dir, port))?;
     let launch = Launch {

@@ -4,7 +4,6 @@
 //! sessions that all servers know, once with local ones.
 
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context, Result};
 
@@ -113,11 +112,8 @@ fn with_ensembles(program: Program, sessions: Sessions, arguments: &[String]) ->
 }
 
 fn compare(sides: &[String; 2], arguments: &[impl AsRef<std::ffi::OsStr>]) -> Result<()> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--release", "--package", "differential", "--"]);
-    command.args(["--a", &sides[0], "--b", &sides[1]]).args(arguments);
-    run::inherit(command.current_dir(paths::root()))
+    let mut command = run::workspace_program("differential")?;
+    run::inherit(command.args(["--a", &sides[0], "--b", &sides[1]]).args(arguments))
 }
 
 fn spec(program: Program, data_dir: &Path) -> Spec {

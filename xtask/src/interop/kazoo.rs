@@ -14,6 +14,7 @@ use std::process::Command;
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::paths;
+use crate::ports;
 use crate::run;
 use crate::server::{self, Program};
 
@@ -85,7 +86,7 @@ impl Suite {
         pytest.env("CI", "1").env("ZOOKEEPER_VERSION", "3.9.5");
         pytest.env("ZOOKEEPER_CLUSTER_SIZE", self.servers.to_string());
         let ports = PORTS + PORTS_FURTHER * (self.servers - 1);
-        pytest.env("ZOOKEEPER_PORT_OFFSET", server::free_ports(ports)?.to_string());
+        pytest.env("ZOOKEEPER_PORT_OFFSET", ports::free_ports(ports)?.to_string());
         pytest.env("ZOOKEEPER_CLASSPATH", server::apache_classpath());
         pytest.env("TMPDIR", &self.work);
         if self.program == Program::Herdsman {

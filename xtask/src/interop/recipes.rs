@@ -30,18 +30,14 @@ pub fn run(program: Program, seconds: Option<u64>) -> Result<()> {
     let interpreter = paths::peers("venv").join("bin/python");
     let contender = folder.join("python/contender.py");
     let python = format!("{} -B {}", interpreter.display(), contender.display());
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.args(["build", "--quiet", "--release", "--package", "contention"]);
-    run::inherit(build.current_dir(paths::root())).context("building interop/recipes")?;
-    let contention = |servers: &str| {
-        let mut command = Command::new(paths::root().join("target/release/contention"));
+    let contention = |servers: &str| -> Result<Command> {
+        let mut command = run::workspace_program("contention")?;
         command.args(["--server", servers, "--java", &java, "--python", &python]);
-        command
+        Ok(command)
     };
     if seconds.is_none() {
         let server = Spec::new(program, &work.join("data")).start()?;
-        run::inherit(&mut contention(&server.address)).context("recipes in three languages")?;
+        run::inherit(&mut contention(&server.address)?).context("recipes in three languages")?;
         server.stop()?;
     }
     run_with_faults(program, &work, seconds.unwrap_or(SECONDS), contention)
@@ -52,7 +48,7 @@ fn run_with_faults(
     program: Program,
     work: &Path,
     seconds: u64,
-    contention: impl Fn(&str) -> Command,
+    contention: impl Fn(&str) -> Result<Command>,
 ) -> Result<()> {
     let servers = [(program, Role::Participant); 3];
     // Many sessions of one address.
@@ -61,7 +57,7 @@ fn run_with_faults(
     let mut ensemble =
         Ensemble::new(&work.join("ensemble"), &servers, &settings, Network::Loopback)?;
     ensemble.start_all()?;
-    let mut command = contention(&ensemble.addresses().join(","));
+    let mut command = contention(&ensemble.addresses().join(","))?;
     let seed = std::process::id().into();
     command.args(["--seconds", &seconds.to_string(), "--seed", &format!("{seed}")]);
     let child = command.stdin(Stdio::null()).spawn().context("starting contention")?;

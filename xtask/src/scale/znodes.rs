@@ -11,7 +11,8 @@ use crate::bench::generator;
 use crate::bench::lab::{target, target_name};
 use crate::bench::million::restart_once;
 use crate::bench::raw::Measured;
-use crate::server::{Program, SUPER_AUTH, SUPER_DIGEST, Spec, free_ports};
+use crate::ports::free_ports;
+use crate::server::{Program, SUPER_AUTH, SUPER_DIGEST, Spec};
 
 const ROOT: &str = "/filled";
 const SNAPSHOT_MAX: Duration = Duration::from_secs(900);

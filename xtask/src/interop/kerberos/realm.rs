@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 
 use crate::ensemble::dies_with_us;
+use crate::ports;
 use crate::run;
-use crate::server;
 
 /// kazoo's tests have this name in them.
 pub const NAME: &str = "KAZOOTEST.ORG";
@@ -44,7 +44,7 @@ impl Realm {
     /// Makes the files and starts it.
     pub fn start(folder: &Path) -> Result<Realm> {
         fs::create_dir_all(folder)?;
-        let port = server::free_ports(1)?;
+        let port = ports::free_ports(1)?;
         fs::write(folder.join("krb5.conf"), client_settings(folder, port))?;
         fs::write(folder.join("kdc.conf"), centre_settings(folder, port))?;
         let tool = |words: &[&str]| {

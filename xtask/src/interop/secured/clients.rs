@@ -6,6 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::c_client;
 use super::stores::Stores;
+use crate::ports;
 use crate::run;
 use crate::server::{self, Program, Server, Spec};
 
@@ -15,7 +16,7 @@ const NOT_ALLOWED: &str = "Insufficient permission";
 
 /// A server with a TLS port and logins, and what clients make of it.
 pub fn run(program: Program, work: &Path, stores: &Stores) -> Result<()> {
-    let secure_port = server::free_ports(1)?;
+    let secure_port = ports::free_ports(1)?;
     let server = start(program, work, stores, secure_port)?;
     let secure = format!("127.0.0.1:{secure_port}");
     certificates(stores, &secure)?;

@@ -1,7 +1,5 @@
 //! Runs the package of `interop/sasl`: both sides of a login, ours against others'.
 
-use std::process::Command;
-
 use anyhow::{Context, Result};
 
 use crate::paths;
@@ -18,9 +16,7 @@ pub fn run(program: Program) -> Result<()> {
     let interpreter = paths::peers("venv").join("bin/python");
     let python =
         format!("{} -B {}", interpreter.display(), folder.join("python/peer.py").display());
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(["run", "--quiet", "--package", "logins", "--", "--java", &java]);
-    command.args(["--python", &python]);
-    run::inherit(command.current_dir(paths::root())).context("logins with other libraries")
+    let mut command = run::workspace_program("logins")?;
+    command.args(["--java", &java, "--python", &python]);
+    run::inherit(&mut command).context("logins with other libraries")
 }
