@@ -8,6 +8,7 @@ mod digest;
 mod ensemble;
 mod failover;
 mod fixtures;
+mod fuzz;
 mod hostile;
 mod instructions;
 mod interop;
@@ -110,6 +111,11 @@ enum Task {
     /// Counts do not depend on how busy the machine is. A case that needs more than the tolerance
     /// allows fails; valgrind is installed where it is missing.
     Instructions(instructions::Options),
+    /// Look for inputs that break a decoder, for some minutes.
+    ///
+    /// Guided by coverage if a nightly toolchain and cargo-fuzz are installed (`cargo install cargo-fuzz`),
+    /// else with random mutations of the seeds.
+    Fuzz(fuzz::Options),
     /// Make known mistakes in a copy of the sources, and check that the simulator finds each of them.
     ///
     /// The mistakes are the patches in crates/sim/mistakes. Takes about a minute for each.
@@ -146,6 +152,7 @@ fn execute(task: Task) -> Result<()> {
         Task::Bench(options) => bench::run(&options),
         Task::Scale(options) => scale::run(&options),
         Task::Mistakes(options) => mistakes::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Fixtures => {
             peers::install(&[Peer::Java, Peer::Zookeeper, Peer::Zookeeper38])?;
             fixtures::make()
