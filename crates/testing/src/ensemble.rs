@@ -229,6 +229,10 @@ impl TestEnsemble {
     /// over there; its client loses its connection and learns the rest when it connects again.
     pub fn expire_session(&self, id: usize, session: SessionId) {
         expire_session(self.address(id), session).expect("the session can be ended");
+        // A session that is about to end is refused before the log has its end.
+        self.await_that("the end of the session", || {
+            (!self.handle(id).core().tree().has_session(session)).then_some(())
+        });
     }
 
     /// How many transactions a server has proposed as leader.

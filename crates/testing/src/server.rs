@@ -8,6 +8,7 @@
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use herdsman_proto::SessionId;
 use tempfile::TempDir;
@@ -18,6 +19,9 @@ use herdsman_server::Server;
 use herdsman_server::ServerHandle;
 use herdsman_server::StartError;
 use herdsman_server::operators::log_level::LogLevel;
+
+/// How often to look whether something has happened.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
 
 /// A running server and its temporary directory, which goes when this is dropped.
 ///
@@ -142,6 +146,10 @@ impl TestServer {
     /// loses its connection and learns the rest when it connects again. Blocks for some round trips.
     pub fn expire_session(&self, session: SessionId) {
         expire_session(self.address(), session).expect("the session can be ended");
+        // A session that is about to end is refused before the log has its end.
+        while self.has_session(session) {
+            std::thread::sleep(LOOK_EVERY);
+        }
     }
 
     /// How many watches are set, of all clients. Those of a connection go shortly after it ends. A
