@@ -4,6 +4,7 @@
 mod advisories;
 mod bench;
 mod chaos;
+mod damage;
 mod digest;
 mod ensemble;
 mod failover;
@@ -86,6 +87,8 @@ enum Task {
     },
     /// Kill, pause and cut off the servers of an ensemble under load; nothing may be lost.
     Chaos(chaos::Options),
+    /// Damage log entries of three servers in every combination, and check that the ensemble heals itself.
+    Damage(damage::Options),
     /// Measure the write outage when a leader is killed.
     Failover(failover::Options),
     /// Pause a leader until another is elected, and check that it does not answer syncs with old data.
@@ -145,6 +148,7 @@ fn execute(task: Task) -> Result<()> {
             interop::run(suite, server, seconds, &arguments)
         }
         Task::Chaos(options) => chaos::run(&options),
+        Task::Damage(options) => damage::run(&options),
         Task::Failover(options) => failover::run(&options),
         Task::StaleSyncs(options) => stale_syncs::run(&options),
         Task::Hostile(options) => hostile::run(&options),
