@@ -155,7 +155,7 @@ async fn watch(
         };
         match event {
             Some(ServiceEvent::Added(instance)) => {
-                print_line(format_args!("+ {}", describe(&instance)))?
+                print_line(format_args!("+ {}", describe(&instance)))?;
             }
             Some(ServiceEvent::Changed(instance)) => {
                 print_line(format_args!("~ {}", describe(&instance)))?;
