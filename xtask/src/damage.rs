@@ -318,6 +318,29 @@ fn find_record(data_dir: &Path, zxid: i64) -> Result<Record> {
     bail!("no record of {zxid:#x} in {}", data_dir.display())
 }
 
+/// Flips a bit in the payload of the last record but one of the newest log; the server must be down.
+pub fn damage_newest_log(data_dir: &Path) -> Result<()> {
+    let folder = data_dir.join("version-2");
+    let mut newest = None;
+    for entry in fs::read_dir(&folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let zxid = name.strip_prefix("log.").and_then(|hex| i64::from_str_radix(hex, 16).ok());
+        newest = newest.max(zxid.map(|zxid| (zxid, name)));
+    }
+    let (_, name) = newest.context("there is no log")?;
+    let path = folder.join(name);
+    let mut bytes = fs::read(&path)?;
+    let mut starts = vec![FILE_HEAD_BYTES];
+    while let Some((_, end)) = record_at(&bytes, starts[starts.len() - 1]) {
+        starts.push(end);
+    }
+    let [.., start, _, _] = starts[..] else {
+        bail!("{} has less than two records", path.display())
+    };
+    bytes[start + HEAD_BYTES] ^= 1;
+    fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))
+}
+
 /// The zxid of the record that starts here, and where it ends.
 fn record_at(bytes: &[u8], start: usize) -> Option<(i64, usize)> {
     let length = bytes.get(start + 8..start + HEAD_BYTES)?;
