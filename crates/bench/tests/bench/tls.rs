@@ -32,7 +32,7 @@ fn a_server_that_is_not_trusted_is_said_to_be_one() {
     let server = others.start_server();
     let target = format!("get --target tls=tls://{}", server.secure_address());
     let words = refused(&format!("{target} {}", flags(&ours, "ann")), &[]);
-    assert!(words.contains("signed by nobody in the trust store"), "{words}");
+    assert!(words.contains("not signed by any authority in the trust store"), "{words}");
     assert!(refused(&target, &[]).contains("needs --tls-trust-store"));
     let words = refused(&format!("{target} --tls-key-store x.pem"), &[]);
     assert!(words.contains("--tls-key-store needs --tls-trust-store"), "{words}");

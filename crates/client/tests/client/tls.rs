@@ -143,7 +143,7 @@ async fn a_server_of_another_authority_is_refused() {
     let (ours, others) = (Authority::new(), Authority::new());
     let server = others.start_server();
     let text = refusal(protected(&ours, "ann"), &address(&server)).await;
-    assert!(text.contains("signed by nobody in the trust store"), "{text}");
+    assert!(text.contains("not signed by any authority in the trust store"), "{text}");
 }
 
 #[tokio::test]

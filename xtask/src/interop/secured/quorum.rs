@@ -124,7 +124,7 @@ fn strangers(program: Program, work: &Path, stores: &Stores) -> Result<()> {
         let refused = |ensemble: &Ensemble| {
             [1, 2].iter().any(|id| {
                 let log = ensemble.member(*id).log().unwrap_or_default();
-                log.contains("does not speak TLS")
+                log.contains("sent plain bytes, not TLS")
                     || log.contains("does not log in")
                     || log.contains("login failed")
             })
