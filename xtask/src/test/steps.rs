@@ -170,6 +170,12 @@ pub const STEPS: &[Step] = &[
         Run::Xtask(&["chaos", "--seconds", "30", "--seed", "1"]),
     ),
     tests(
+        "damage",
+        "log entries damaged on three servers in 30 combinations: they heal, or wait",
+        &[],
+        Run::Xtask(&["damage"]),
+    ),
+    tests(
         "differential",
         "seeded random requests, answered alike by Apache 3.9.5 and Herdsman",
         &[Peer::Java, Peer::Zookeeper],
@@ -234,6 +240,12 @@ pub const STEPS: &[Step] = &[
         "200 simulated ensembles with faults, and one with a seed that nobody chose",
         &[],
         Run::Built("herdsman-sim", &["--seeds", "200", "--fresh", "1"]),
+    ),
+    tests(
+        "rotting",
+        "60 simulated ensembles in which records of several servers are damaged again and again",
+        &[],
+        Run::Built("herdsman-sim", &["--rotting", "--seeds", "60", "--fresh", "1"]),
     ),
     tests(
         "instructions",
