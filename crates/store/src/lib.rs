@@ -44,6 +44,7 @@ pub use epoch::{EpochError, EpochFile, Epochs, read_epoch, recover_epochs, write
 pub use history::{HistoryLimits, TxnHistory, read_history};
 pub use install::{InstallError, install_snapshot};
 pub use lock::{DirLock, DirLockError, lock_dirs};
+pub use log::lost::{RecordId, lost_text};
 pub use log::range::{LogPosition, LogRange, PrecedingTxn, RangeError};
 pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};

@@ -13,10 +13,12 @@
 
 pub mod chain;
 pub mod ending;
+pub mod lost;
 pub mod pieces;
 pub mod range;
 pub mod record;
 mod search;
+pub mod table;
 pub mod truncate;
 pub mod walk;
 pub mod writer;
