@@ -1,11 +1,11 @@
-//! What people build on ZooKeeper, ready: locks, elections, queues, barriers, counters, ids, caches,
-//! configuration, naming, discovery, membership, partitioning and master–worker.
+//! Ready-made recipes for ZooKeeper: locks, elections, queues, barriers, counters, ids, caches, configuration,
+//! naming, discovery, membership, partitioning and master–worker.
 //!
-//! Everything here runs over [`herdsman_client`] against Herdsman or Apache ZooKeeper, keeps
-//! working through the loss of a connection, and leaves no node behind when a reply is lost. Node
-//! layouts are Curator's where Curator has the recipe. The project's `docs/recipes.md` says for each
-//! recipe what it guarantees, what it does not, and what it costs. Guards share the trait [`Guard`] and the settings
-//! [`HoldOptions`]; what recipes report is a stream of [`Events`].
+//! All recipes run over [`herdsman_client`] against Herdsman or Apache ZooKeeper, keep working through the loss of a
+//! connection, and leave no node behind when a reply is lost. Node layouts are Curator's where Curator has the
+//! recipe. The project's `docs/recipes.md` describes for each recipe what it guarantees, what it does not, and what
+//! it costs. Guards share the trait [`Guard`] and the settings [`HoldOptions`]; recipes report events as a stream,
+//! [`Events`].
 
 pub mod balance;
 pub mod barrier;

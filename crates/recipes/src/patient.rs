@@ -1,7 +1,7 @@
-//! Calls that go on while the connection is gone.
+//! Calls that continue while the connection is lost.
 //!
-//! What a recipe has begun it must bring to an end. A client's deadline and retry policy are meant for the single calls
-//! of a program; they must not end the care for a lock, a registration or a cache because a failover took longer.
+//! A recipe must finish what it has begun. A client's deadline and retry policy are meant for the single calls of a
+//! program; they must not end the maintenance of a lock, a registration or a cache because a failover took longer.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use herdsman_client::{Client, ConnectionState, ErrorKind, RetryPolicy, Session};
 
 use crate::error::Error;
 
-/// Between attempts while the connection is gone.
+/// The pause between attempts while the connection is lost.
 pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 
-/// For calls that have no deadline of their own: longer than anybody waits.
+/// The deadline of calls that need none: longer than any program waits.
 const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The same client, whose calls end only with their reply, with the session or with the client.
+/// Returns the same client, whose calls end only with their reply, with the session or with the client.
 pub(crate) fn patient(client: &Client) -> Client {
     client.with_retry(RetryPolicy::forever(PAUSE)).with_deadline(NO_DEADLINE)
 }
 
-/// Whether a recipe that promises to go on begins again after this error: what it held is gone, with its session or
-/// without, and the client goes on in another session. A lost connection says the same here, because a patient client
-/// reports it only when the session has ended meanwhile.
+/// Returns whether a recipe that promises to continue starts again after this error: what it held is lost, with its
+/// session or without, and the client continues in another session. A lost connection means the same here, because a
+/// retrying client reports it only when the session has ended meanwhile.
 pub(crate) fn begins_again(client: &Client, error: &Error) -> bool {
     let is_lost = match error {
         Error::Lost => true,
@@ -32,8 +32,8 @@ pub(crate) fn begins_again(client: &Client, error: &Error) -> bool {
     is_lost && client.is_managed()
 }
 
-/// Resolves when what rests on this session cannot be trusted any more: no server was heard of for a session timeout,
-/// or the session is over.
+/// Resolves when nothing that depends on this session can be trusted any more: no server was heard from for a session
+/// timeout, or the session has ended.
 pub(crate) async fn session_lost(session: &Session) {
     let is_lost = |state: ConnectionState| state == ConnectionState::Lost || state.is_final();
     session.wait_for(is_lost).await;

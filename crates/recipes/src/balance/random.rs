@@ -1,24 +1,24 @@
-//! Any instance, all as likely as each other or as likely as their weights say.
+//! Any instance, with equal probability or by weight.
 //!
-//! Nothing is remembered between picks, so the list may change at will. The generator is passed
-//! in, so that a test can seed it.
+//! No state is kept between picks, so the list may change at any time. The generator is passed in, so that a test can
+//! seed it.
 
 use super::{Instance, in_service};
 
-/// Picks any instance, each as likely as the others.
+/// Picks any instance, all with the same probability.
 #[derive(Debug)]
 pub struct Random {
     rng: fastrand::Rng,
 }
 
 impl Random {
-    /// `fastrand::Rng::new()` is a good generator here.
+    /// Creates the strategy. `fastrand::Rng::new()` is a good generator here.
     #[must_use]
     pub fn new(rng: fastrand::Rng) -> Self {
         Self { rng }
     }
 
-    /// Any instance.
+    /// Returns any instance.
     pub fn pick<'i, I: Instance>(&mut self, instances: &'i [I]) -> Option<&'i I> {
         match in_service(instances).count() {
             0 => None,
@@ -46,13 +46,13 @@ pub struct WeightedRandom {
 }
 
 impl WeightedRandom {
-    /// `fastrand::Rng::new()` is a good generator here.
+    /// Creates the strategy. `fastrand::Rng::new()` is a good generator here.
     #[must_use]
     pub fn new(rng: fastrand::Rng) -> Self {
         Self { rng }
     }
 
-    /// Any instance, by weight.
+    /// Returns any instance, by weight.
     pub fn pick<'i, I: Instance>(&mut self, instances: &'i [I]) -> Option<&'i I> {
         let total: u64 = instances.iter().map(|instance| u64::from(instance.weight())).sum();
         if total == 0 {

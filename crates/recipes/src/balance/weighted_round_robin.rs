@@ -1,12 +1,11 @@
 //! Each instance in turn, as often as its weight says.
 //!
-//! nginx's smooth algorithm: each instance has a credit; at each pick all credits grow by the
-//! weights, the largest is picked, and pays the sum of all weights. So weights 5, 1, 1 give
-//! `a a b a c a a` and not five of `a` in a row.
+//! nginx's smooth algorithm: each instance has a credit; at each pick all credits grow by the weights, and the
+//! largest is picked and reduced by the sum of all weights. So weights 5, 1, 1 give `a a b a c a a` and not five of
+//! `a` in a row.
 //!
-//! Invariant: no credit is ever further from zero than twice the sum of the present weights.
-//! Without it an instance that owed much under former, greater weights would get nothing for a long
-//! time.
+//! Invariant: no credit is ever further from zero than twice the sum of the current weights. Without it an instance
+//! with a large debt from former, greater weights would get nothing for a long time.
 
 use std::collections::BTreeMap;
 
@@ -40,13 +39,13 @@ struct Credit {
 }
 
 impl WeightedRoundRobin {
-    /// All begin without credit.
+    /// Starts without credit for any instance.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The instance whose turn it is.
+    /// Returns the instance whose turn it is.
     pub fn pick<'i, I: Instance>(&mut self, instances: &'i [I]) -> Option<&'i I> {
         let total: i64 = instances.iter().map(|instance| i64::from(instance.weight())).sum();
         self.round += 1;
@@ -69,7 +68,7 @@ impl WeightedRoundRobin {
         Some(picked)
     }
 
-    /// Adds the weight to an instance's credit; a newcomer begins with nothing.
+    /// Adds the weight to an instance's credit; a new instance starts with none.
     fn pay_in(&mut self, instance: &impl Instance, total: i64) -> i64 {
         let id = instance.id();
         let before = self.credits.get(id).map_or(0, |credit| credit.amount);
@@ -122,7 +121,7 @@ mod tests {
     fn those_who_stay_keep_their_credit() {
         let mut round_robin = WeightedRoundRobin::new();
         assert_eq!(turns(&mut round_robin, &[("a", 1), ("b", 1), ("c", 1)], 1), "a");
-        // It is still the turn of b and c, before a has another.
+        // It is still the turn of b and c, before a gets another.
         assert_eq!(turns(&mut round_robin, &[("c", 1), ("b", 1), ("a", 1)], 1), "b");
         assert_eq!(turns(&mut round_robin, &[("a", 1), ("c", 1)], 1), "c");
         assert_eq!(round_robin.credits.len(), 2, "b is forgotten");

@@ -1,7 +1,7 @@
-//! Where the upkeep of a cache publishes what it has found.
+//! The state of a cache, to which the maintenance task publishes what it finds.
 //!
-//! Invariants: a snapshot and the events that lead to it change together, so that a subscriber who
-//! takes both at once misses nothing and sees nothing twice. No node ever becomes older.
+//! Invariants: a snapshot and the events that lead to it change together, so that a subscriber who takes both at once
+//! misses nothing and sees nothing twice. No node ever becomes older.
 
 use std::sync::Arc;
 
@@ -11,16 +11,16 @@ use tokio::sync::{broadcast, watch};
 use super::event::CacheEvent;
 use super::snapshot::{CachedNode, Nodes, Snapshot, descendants};
 
-/// Something that was found out.
+/// A finding of the maintenance task.
 #[derive(Debug)]
 pub(super) enum Change {
     /// A node was read, or only its stat, which has changed while its data has not.
     Put(CachedNode),
-    /// The node, and so what was below it, is not there.
+    /// The node, and so what was below it, does not exist.
     Gone(Arc<str>),
-    /// The node was deleted by this txn. A node that is younger is another one.
+    /// The node was deleted by this txn. A node that was created later is another one.
     Deleted(Arc<str>, Zxid),
-    /// The node is there, but we may not see it.
+    /// The node exists, but the client has no permission to read it.
     Unreadable(Arc<str>, herdsman_client::Error),
 }
 
@@ -47,7 +47,7 @@ impl Board {
         look(&self.snapshots.borrow())
     }
 
-    /// Changes the snapshot once for all of these.
+    /// Changes the snapshot once for all of these changes.
     pub(super) fn apply(&self, changes: &mut Vec<Change>) {
         if changes.is_empty() {
             return;
@@ -112,7 +112,7 @@ impl Board {
             nodes.insert(now.path.clone(), now.clone());
             return self.tell(CacheEvent::Added(now));
         };
-        // A server that is behind must not turn back the clock.
+        // A reply of a server that is behind must not make a node older.
         if before.stat.mzxid > now.stat.mzxid {
             return;
         }
@@ -125,7 +125,7 @@ impl Board {
         }
     }
 
-    /// Children first, as they must have gone before their parent.
+    /// Removes children first, since they must have been deleted before their parent.
     fn remove(&self, nodes: &mut Nodes, path: &str, by: Zxid) {
         let mut gone: Vec<_> = nodes.get(path).into_iter().cloned().collect();
         gone.extend(descendants(nodes, path).cloned());
@@ -136,7 +136,7 @@ impl Board {
     }
 
     fn tell(&self, event: CacheEvent) {
-        // Nobody listening is fine.
+        // No subscribers is not an error.
         let _ = self.events.send(event);
     }
 }

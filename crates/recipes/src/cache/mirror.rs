@@ -1,4 +1,4 @@
-//! The hold on a cache that the three public forms share: what to read, and the task behind it.
+//! The handle of a cache that the three public types share: what to read, and the task behind it.
 
 use std::sync::Arc;
 
@@ -32,8 +32,8 @@ impl Drop for Mirror {
 }
 
 impl Mirror {
-    /// Sets the watch and reads in the background. Fails, by the client's own retry policy, if the
-    /// watch cannot be set.
+    /// Sets the watch and reads in the background. Fails, by the client's own retry policy, if the watch cannot be
+    /// set.
     pub(super) async fn start(
         client: &Client,
         path: &str,
@@ -45,7 +45,7 @@ impl Mirror {
         Ok(Mirror::spawn(client, path, shape, options, Some(watch)))
     }
 
-    /// A single node, without waiting for a connection.
+    /// Starts a cache of a single node, without waiting for a connection.
     pub(crate) fn start_node_offline(
         client: &Client,
         path: &str,
@@ -79,14 +79,14 @@ impl Mirror {
         self.snapshots.borrow().clone()
     }
 
-    /// Notified of every change of the snapshot; closed when there can be none.
+    /// Returns a receiver that is notified of every change of the snapshot; closed when there can be no more.
     pub(crate) fn snapshots(&self) -> watch::Receiver<Snapshot> {
         self.snapshots.clone()
     }
 
-    /// A snapshot, and all events after it.
+    /// Returns a snapshot, and all events after it.
     pub(super) fn subscribe(&self) -> (Snapshot, Events<CacheEvent>) {
-        // While the snapshot is borrowed nothing is published.
+        // Nothing is published while the snapshot is borrowed.
         let snapshot = self.snapshots.borrow();
         let events = self.events.upgrade().map(|events| events.subscribe());
         (

@@ -1,9 +1,9 @@
 //! The task that keeps a cache up to date.
 //!
-//! It sets the watch first and reads afterwards, so nothing falls between the two. Then it follows
-//! the watch: what changed is read again. After a gap it compares the whole tree with what it has
-//! ([`super::walk`]), after a random pause, so that a thousand caches that lost the same server do
-//! not all ask the next one at the same moment.
+//! It sets the watch first and reads afterwards, so no change is missed between the two. Then it follows the watch:
+//! what changed is read again. After a gap it compares the whole tree with what it has ([`super::walk`]), after a
+//! random pause, so that a thousand caches that lost the same server do not all send requests to the next one at the
+//! same moment.
 
 use std::time::Duration;
 
@@ -16,11 +16,11 @@ use super::inbox::{Dirt, Inbox};
 use super::scope::Scope;
 use super::walk::{Listings, Step};
 
-/// Nothing more can be read: the client is closed, or the session it was bound to is over.
+/// Nothing more can be read: the client is closed, or the session it was bound to has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended;
 
-/// Which watch the server is asked for.
+/// The kind of watch to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WatchShape {
     Node,
@@ -69,7 +69,7 @@ impl Upkeep {
         }
     }
 
-    /// Runs until the client is closed. What is known stays.
+    /// Runs until the client is closed. The last known state stays.
     pub(super) async fn run(mut self) {
         let Err(Ended) = self.follow().await;
         self.board.set_out_of_sync();
@@ -90,7 +90,7 @@ impl Upkeep {
         }
     }
 
-    /// Waits for news, and passes on at once that the connection is gone.
+    /// Waits for notifications, and publishes the loss of the connection at once.
     pub(super) async fn listen(&mut self) -> Result<(), Ended> {
         self.inbox.wait().await;
         if std::mem::take(&mut self.inbox.dirty.disconnected) {
@@ -121,17 +121,17 @@ impl Upkeep {
         Ok(())
     }
 
-    /// The next session may be on a server that is behind what this cache has seen.
+    /// Syncs, because the server of the next session may be behind what this cache has read.
     async fn catch_up(&mut self) -> Result<(), Ended> {
         let sync = self.client.sync(&self.scope.root).send();
         if let Err(error) = self.while_listening(sync).await? {
-            // A server without a quorum cannot; it is not going to be ahead of us then.
+            // A server without a quorum cannot sync, but then it is not ahead of this cache either.
             tracing::debug!(%error, "sync");
         }
         Ok(())
     }
 
-    /// Reads what events have named.
+    /// Reads the nodes that events have named.
     async fn refresh(&mut self) -> Result<(), Ended> {
         let mut changes = Vec::new();
         let mut steps = Vec::new();
@@ -145,7 +145,7 @@ impl Upkeep {
         self.read_all(steps).await
     }
 
-    /// Awaits an answer without being deaf meanwhile.
+    /// Awaits a reply, and handles notifications meanwhile.
     pub(super) async fn while_listening<T>(
         &mut self,
         answer: impl Future<Output = T>,

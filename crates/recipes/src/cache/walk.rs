@@ -1,9 +1,9 @@
-//! Reading a tree, and comparing it with what is known of it.
+//! Reads a tree, and compares it with what is known about it.
 //!
-//! A node that is known is asked for its stat only: an equal `mzxid` means equal data, an equal
-//! `pzxid` means the same children as when they were last listed. So a tree in which nothing has
-//! changed costs one small request a node, and no data. A bounded number of requests is under way
-//! at a time; the answers come in the order of the requests, which is all the scheduling there is.
+//! For a known node only the stat is read: an equal `mzxid` means equal data, an equal `pzxid` means the same
+//! children as when they were last listed. So a tree in which nothing has changed costs one small request for each
+//! node, and no data. A bounded number of requests is in flight at a time; the replies arrive in the order of the
+//! requests, so no other scheduling is needed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -18,11 +18,11 @@ use super::upkeep::{Ended, Upkeep};
 /// Changes that are published together; each publication may copy the index.
 const CHANGES_MAX: usize = 256;
 
-/// The `pzxid` of each node at the time its children were listed. It is kept apart from the nodes'
-/// stats, for those may be younger than the listing.
+/// The `pzxid` of each node at the time its children were listed. It is kept apart from the nodes' stats, because
+/// those may be newer than the listing.
 pub(super) type Listings = HashMap<Arc<str>, Zxid>;
 
-/// Something to ask the server.
+/// A read to send to the server.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Data and stat of a node.
@@ -33,7 +33,7 @@ pub(super) enum Step {
     List(Arc<str>),
 }
 
-/// A request under way.
+/// A request in flight.
 enum Asked {
     Read(Arc<str>, Reply<Node>),
     Compare(Arc<str>, Reply<Option<Stat>>),
@@ -56,31 +56,31 @@ impl Asked {
     }
 }
 
-/// Work that grows as answers come in.
+/// A queue of reads that grows as replies arrive.
 #[derive(Default)]
 struct Work {
     steps: VecDeque<Step>,
     changes: Vec<Change>,
-    /// `None`: children are not looked for, events have told of them.
+    /// `None`: children are not listed, because events have reported them.
     listings: Option<Listings>,
 }
 
 impl Upkeep {
-    /// Compares the whole tree. Ends early when there is another gap: it must be done again then,
-    /// and what was read so far need not be.
+    /// Compares the whole tree. Ends early if there is another gap: the comparison must be done again then, and the
+    /// rest of this one is not needed.
     pub(super) async fn walk(&mut self) -> Result<(), Ended> {
         let mut work = Work { listings: Some(Listings::default()), ..Work::default() };
         let root = self.scope.root.clone();
         work.steps.push_back(self.look_at(root));
         self.work_off(&mut work).await?;
-        // A listing counts only when all that it names has been read.
+        // A listing counts only when every node that it names has been read.
         if let Some(listings) = work.listings.filter(|_| !self.inbox.dirty.everything) {
             self.listings = listings;
         }
         Ok(())
     }
 
-    /// Reads these nodes, without looking for their children.
+    /// Reads these nodes, without listing their children.
     pub(super) async fn read_all(&mut self, steps: Vec<Step>) -> Result<(), Ended> {
         self.work_off(&mut Work { steps: steps.into(), ..Work::default() }).await
     }
@@ -143,7 +143,7 @@ impl Upkeep {
         Ok(())
     }
 
-    /// A known node is read again only if its data has changed.
+    /// Reads a known node again only if its data has changed.
     fn compare(&self, path: &Arc<str>, stat: Stat, work: &mut Work) {
         let known = self.board.look(|all| all.get(path).cloned());
         let Some(known) = known.filter(|known| known.stat.mzxid == stat.mzxid) else {
@@ -190,7 +190,8 @@ impl Upkeep {
         if is_known { Step::Compare(path) } else { Step::Read(path) }
     }
 
-    /// Those that cannot be read among them: they may have gone, or can be read by now.
+    /// Returns the known children, including those that cannot be read: they may have been deleted, or may be
+    /// readable by now.
     fn known_children(&self, path: &str) -> Vec<Arc<str>> {
         self.board.look(|all| {
             let readable = all.children(path).map(|node| node.path.clone());
@@ -207,7 +208,7 @@ fn parent_of(path: &str) -> &str {
     }
 }
 
-/// What a failed read says about a node. The client repeats what may succeed later.
+/// Returns what a failed read says about a node. The client itself repeats what may succeed later.
 fn failure(path: Arc<str>, error: Error) -> Result<Change, Ended> {
     match error.kind() {
         ErrorKind::NoNode => Ok(Change::Gone(path)),

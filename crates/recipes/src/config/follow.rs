@@ -1,4 +1,4 @@
-//! The task that turns a node's data into values.
+//! The task that decodes a node's data into values.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ const UPDATES_MAX: usize = 64;
 
 pub(super) type Validate<T> = Arc<dyn Fn(&T) -> Result<(), Reason> + Send + Sync>;
 
-/// What is in force.
+/// The value in force.
 pub(super) struct State<T> {
     pub(super) current: Option<Arc<Versioned<T>>>,
-    /// The service has said something.
+    /// The node has been read, or is known not to exist.
     pub(super) is_heard: bool,
 }
 
-/// How data becomes a value.
+/// How data is decoded and checked.
 pub(super) struct Reading<T> {
     pub(super) codec: Arc<dyn Decode<T>>,
     pub(super) validate: Option<Validate<T>>,
@@ -40,7 +40,7 @@ impl<T: 'static> Reading<T> {
     }
 }
 
-/// Starts the task, with what is known locally in force.
+/// Starts the task, with the value that is known locally in force.
 pub(super) async fn start<T: Send + Sync + 'static>(
     mirror: Mirror,
     reading: Reading<T>,
@@ -61,7 +61,7 @@ pub(super) async fn start<T: Send + Sync + 'static>(
     Config { path, states: receiver, updates: weak, task }
 }
 
-/// What an earlier run has left. A file that is of no use does not keep anybody from starting.
+/// Reads what an earlier run has written. An unusable file does not prevent the start.
 async fn read_file<T: 'static>(
     file: &FallbackFile,
     reading: &Reading<T>,
@@ -84,7 +84,7 @@ async fn read_file<T: 'static>(
     }
 }
 
-/// The last that was told of the node.
+/// The last reported state of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Missing,
@@ -95,7 +95,7 @@ enum Known {
 struct Follow<T> {
     reading: Reading<T>,
     file: Option<FallbackFile>,
-    /// What the file holds.
+    /// The content of the file.
     in_file: Option<Bytes>,
     states: watch::Sender<State<T>>,
     updates: broadcast::Sender<ConfigUpdate<T>>,
@@ -104,7 +104,7 @@ struct Follow<T> {
 }
 
 impl<T: Send + Sync + 'static> Follow<T> {
-    /// Until the client is closed.
+    /// Runs until the client is closed.
     async fn run(mut self, mirror: Mirror) {
         let mut snapshots = mirror.snapshots();
         loop {
@@ -126,7 +126,7 @@ impl<T: Send + Sync + 'static> Follow<T> {
                 }
             }
             (None, None) => {
-                // Before the first reading an empty cache says nothing.
+                // Before the first reading an empty cache proves nothing.
                 let is_told = self.known == Some(Known::Missing);
                 if !is_told && (self.known.is_some() || snapshot.is_synced()) {
                     self.known = Some(Known::Missing);
@@ -159,14 +159,14 @@ impl<T: Send + Sync + 'static> Follow<T> {
         }
     }
 
-    /// State and stream change together, so that who takes both misses nothing.
+    /// Changes state and stream together, so that a reader that takes both misses nothing.
     fn tell(&self, update: ConfigUpdate<T>) {
         self.states.send_modify(|state| {
             state.is_heard = true;
             if let ConfigUpdate::Value(value) = &update {
                 state.current = Some(value.clone());
             }
-            // Nobody listening is fine.
+            // No subscribers is not an error.
             let _ = self.updates.send(update);
         });
     }

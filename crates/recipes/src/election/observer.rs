@@ -1,8 +1,8 @@
-//! Looking on: who leads, and who would like to.
+//! Observes an election: its leader and its candidates.
 //!
-//! In: the line of an election, read only. Out: the leader of the moment and each change of it.
-//! An observer watches the leader's node alone, so candidates that come and go behind it wake
-//! nobody up; only while nobody leads it watches the directory.
+//! In: the line of an election, read only. Out: the current leader and each change. An observer watches only the
+//! leader's node, so candidates that join and leave behind it wake no observer; only while there is no leader it
+//! watches the directory.
 
 use herdsman_client::{Client, Node, SessionId, Watch};
 use tokio::sync::watch;
@@ -12,13 +12,13 @@ use crate::events::Events;
 use crate::line::Line;
 use crate::patient::{begins_again, patient};
 
-/// Who stands in the line of an election.
+/// A candidate in the line of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// The id it has given itself. Text that is not UTF-8 is shown as well as can be.
+    /// Its id. Text that is not UTF-8 is shown with replacement characters.
     pub id: String,
-    /// The session that its candidacy rests on.
+    /// The session that its candidacy depends on.
     pub session: SessionId,
     /// The token it has, or will have, as the leader.
     pub token: u64,
@@ -55,14 +55,14 @@ pub(super) fn observe(line: Line) -> Events<Option<Candidate>> {
     })
 }
 
-/// What an observer has seen so far.
+/// What an observer has read so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Nothing,
     Leader(Option<Candidate>),
 }
 
-/// All who stand in the line, the leader first.
+/// Returns all candidates in the line, the leader first.
 pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
     let places = line.places(&line.holder.client).await?;
     let reads: Vec<_> =
@@ -71,7 +71,7 @@ pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
     for (place, read) in places.into_iter().zip(reads) {
         match read.await {
             Ok(node) => candidates.push(Candidate::new(place.name, &node)),
-            // It went meanwhile.
+            // It was deleted meanwhile.
             Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error.into()),
         }
@@ -79,12 +79,12 @@ pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
     Ok(candidates)
 }
 
-/// Who stands first.
+/// Returns the first candidate in the line.
 pub(super) async fn leader(line: &Line) -> Result<Option<Candidate>> {
     for place in line.places(&line.holder.client).await? {
         match line.holder.client.get(&line.path(&place.name)).await {
             Ok(node) => return Ok(Some(Candidate::new(place.name, &node))),
-            // It went meanwhile, and the next in line leads.
+            // It was deleted meanwhile, and the next in line leads.
             Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error.into()),
         }
@@ -103,7 +103,7 @@ async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
                     *seen = now;
                     is_new
                 });
-                // Whatever happened, and even if the session is over: the next look tells.
+                // Read again, whatever happened, and even if the session has ended.
                 let _ = watch.await;
             }
             Err(error) if begins_again(&line.holder.client, &error) => {}
@@ -112,7 +112,7 @@ async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
     }
 }
 
-/// Who leads, and a watch that fires when that may have changed.
+/// Returns the leader, and a watch that fires when that may have changed.
 async fn look(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)> {
     loop {
         if let Some(first) = line.places(client).await?.into_iter().next() {
@@ -128,7 +128,7 @@ async fn look(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)
     }
 }
 
-/// A watch for the first candidate that comes; `None` if one is there already.
+/// Sets a watch for the first candidate that joins; `None` if there is one already.
 async fn watch_vacancy(line: &Line, client: &Client) -> Result<Option<Watch>> {
     match client.children(&line.directory).watch().await {
         Ok((children, watch)) => Ok(line.in_order(children.names).is_empty().then_some(watch)),

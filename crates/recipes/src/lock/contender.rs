@@ -1,5 +1,4 @@
-//! Who holds a lock and who waits for it, read from its nodes: by a client, or by whoever has them
-//! already.
+//! The contenders of a lock, read from its nodes by a client, or made from nodes that were read elsewhere.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Optional, SessionId, Zxid};
@@ -8,25 +7,25 @@ use crate::error::Result;
 use crate::line::{Line, Place, READ_LOCK, WRITE_LOCK, place_in};
 use crate::wait_for::{LockKind, Standing};
 
-/// Who holds a lock or waits for it.
+/// A contender that holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Contender {
     /// The name of its node.
     pub name: String,
-    /// How it wants the lock.
+    /// Whether it wants to read or to write.
     pub kind: LockKind,
-    /// Whether it has it.
+    /// Whether it holds the lock.
     pub standing: Standing,
     /// The session that its node belongs to.
     pub session: SessionId,
-    /// What it says about itself. Any bytes; a request for revocation has replaced them.
+    /// The text about its owner. Any bytes; a request for revocation has replaced them.
     pub owner: Bytes,
     /// Its fencing token.
     pub token: u64,
 }
 
-/// A node below a lock, as somebody has read it.
+/// A node below a lock, as it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineNode {
     /// Its name.
@@ -35,20 +34,20 @@ pub struct LineNode {
     pub session: SessionId,
     /// Its data.
     pub data: Bytes,
-    /// When it was made.
+    /// The zxid of its creation.
     pub czxid: Zxid,
 }
 
-/// Every marker that stands directly before the number in the name of a fair lock's node. (The nodes of
-/// [`Layout::Apache`](crate::Layout::Apache) have a session id in between.)
+/// Every marker directly before the number in the name of a fair lock's node. (In names of
+/// [`Layout::Apache`](crate::Layout::Apache), a session id follows the marker.)
 pub const MARKERS: &[&str] = &["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__"];
 
 /// The markers of all layouts.
 pub(super) const ALL_MARKERS: &[&str] =
     &["lock-", "__READ__", "__WRIT__", "__lock__", "__rlock__", WRITE_LOCK, READ_LOCK];
 
-/// The contenders of a fair lock, in order, from all nodes below it. Those that do not stand in its line
-/// are left out.
+/// Returns the contenders of a fair lock, in order, from all nodes below it. Nodes that are not in its line are left
+/// out.
 ///
 /// ```
 /// use herdsman_client::{SessionId, Zxid};
@@ -93,30 +92,30 @@ fn token(czxid: Zxid) -> u64 {
     u64::try_from(czxid.0).unwrap_or_default()
 }
 
-/// Markers of nodes that share a lock; all others are alone with it.
+/// The markers of nodes that share a lock; all other nodes are exclusive.
 const READ_MARKERS: [&str; 3] = ["__READ__", "__rlock__", READ_LOCK];
 
-/// How the node wants the lock.
+/// Returns whether the node wants to read or to write.
 pub(super) fn kind(place: &Place) -> LockKind {
     if READ_MARKERS.contains(&place.marker) { LockKind::Read } else { LockKind::Write }
 }
 
-/// The head of a line, which decides who of it has the lock. Equal sequences are those of one holder on
-/// its way from writing to reading.
+/// The front of a line, which decides which of its nodes hold the lock. Equal sequences belong to one holder that is
+/// being downgraded from writing to reading.
 pub(super) struct Front {
     first: Option<i32>,
     first_writer: Option<i32>,
 }
 
 impl Front {
-    /// Of a line's places, in any order.
+    /// Finds the front among a line's places, in any order.
     pub(super) fn of<'p>(places: impl Iterator<Item = &'p Place> + Clone) -> Self {
         let first = places.clone().map(|place| place.sequence).min();
         let writers = places.filter(|place| kind(place) == LockKind::Write);
         Front { first, first_writer: writers.map(|place| place.sequence).min() }
     }
 
-    /// Whether one of them has the lock.
+    /// Returns whether one of them holds the lock.
     pub(super) fn standing(&self, of: &Place) -> Standing {
         let in_the_way = match kind(of) {
             LockKind::Read => self.first_writer,
@@ -129,10 +128,10 @@ impl Front {
     }
 }
 
-/// All contenders of a lock, in order. Those who leave while it is read may be missing.
+/// Reads all contenders of a lock, in order. Contenders that leave while it is read may be missing.
 pub(super) async fn read(line: &Line, client: &Client) -> Result<Vec<Contender>> {
     let places = line.places(client).await?;
-    // All at once: the requests are in order anyway.
+    // All are sent at once: the requests are in order anyway.
     let nodes: Vec<_> =
         places.iter().map(|place| client.get(&line.path(&place.name)).send()).collect();
     let front = Front::of(places.iter());

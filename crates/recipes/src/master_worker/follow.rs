@@ -1,7 +1,7 @@
 //! The status of one task, as a value and as a stream.
 //!
-//! In: the status node, and while the task is assigned its assignment, where the worker writes its
-//! progress. Out: what is there now, then each change. Costs two watches while it is followed.
+//! In: the status node, and while the task is assigned its assignment, where the worker writes its progress. Out: the
+//! current status, then each change. Costs two watches while it is followed.
 
 use herdsman_client::{Client, Node, Watch};
 use tokio::sync::watch;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::messaging::envelope::from_json;
 
-/// The status once.
+/// Reads the status once.
 pub(super) async fn read_status(
     client: &Client,
     paths: &Paths,
@@ -30,8 +30,8 @@ pub(super) async fn read_status(
     }
 }
 
-/// How the task stands, and each change until it has ended. After an error, such as that there is no such task, nothing
-/// follows.
+/// Returns the status of the task, and each change until it has ended. The stream ends after an error, for example
+/// that there is no such task.
 pub(super) fn follow(client: Client, paths: Paths, task: TaskId) -> Events<Result<TaskStatus>> {
     let (tell, latest) = watch::channel(None);
     client.clone().spawn(async move {
@@ -73,7 +73,7 @@ impl Follower<'_> {
         }
     }
 
-    /// Until the status changes.
+    /// Follows the progress until the status changes.
     async fn follow_attempt(
         &self,
         status: &Status,
@@ -82,7 +82,7 @@ impl Follower<'_> {
     ) -> Result<()> {
         loop {
             let (node, changed) = match self.client.get(path).watch().await {
-                // The attempt is over, and the status has changed with it.
+                // The attempt has ended, and the status has changed with it.
                 Err(error) if error.is_no_node() => {
                     return self.outlive(status_changed.await);
                 }
@@ -96,7 +96,7 @@ impl Follower<'_> {
         }
     }
 
-    /// A session that ended is no reason to stop, if another follows.
+    /// Continues after the end of a session if another one follows.
     fn outlive<T>(&self, event: herdsman_client::Result<T>) -> Result<()> {
         match event {
             Err(error) if error.is_retriable() && has_future(&self.client, &error) => Ok(()),

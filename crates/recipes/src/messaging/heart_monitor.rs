@@ -1,9 +1,8 @@
-//! Watches hearts: who is there, who has stopped beating, who has gone.
+//! Monitors heartbeats: which programs are alive, which have stopped beating, which have left.
 //!
-//! In: one recursive watch on the directory; an event is a beat, so that nothing is read except at
-//! the start and after a gap. Out: the latest healths, and streams of changes. While no server can
-//! be reached, nobody is judged, and that time does not count. Needs
-//! ZooKeeper 3.6.
+//! In: one recursive watch on the directory; an event is a beat, so nothing is read except at the start and after a
+//! gap. Out: the latest states of health, and streams of changes. While no server can be reached, no program is
+//! judged, and that time does not count. Needs ZooKeeper 3.6.
 
 use std::time::Duration;
 
@@ -17,19 +16,19 @@ use crate::events::Events;
 use crate::path;
 use crate::patient::patient;
 
-/// Reads that are under way at once.
+/// Reads that are in flight at once.
 const PIPELINE: usize = 128;
 
-/// The hearts of a directory, kept up to date until this and all its streams of events are dropped. See
-/// [`Heartbeat`](super::Heartbeat) for an example.
+/// The health of all programs with a heartbeat in a directory, kept up to date until this and all its streams of
+/// events are dropped. See [`Heartbeat`](super::Heartbeat) for an example.
 #[derive(Clone, Debug)]
 pub struct HeartMonitor {
     latest: watch::Receiver<Healths>,
 }
 
 impl HeartMonitor {
-    /// Looks at the hearts in `directory`; one that was not seen to beat for `stale_after` is stale.
-    /// Choose several times the pace of the beats.
+    /// Monitors the heartbeats in `directory`; a program of which no beat was seen for `stale_after` is stale. Choose
+    /// several times the interval of the beats.
     pub async fn start(client: &Client, directory: &str, stale_after: Duration) -> Result<Self> {
         if stale_after.is_zero() {
             return Err(Error::invalid("no heart beats without a pause"));
@@ -43,19 +42,19 @@ impl HeartMonitor {
         let (tell, latest) = watch::channel(ward.vitals.healths(Instant::now()));
         tokio::spawn(async move {
             if let Err(error) = ward.attend(updates, tell).await {
-                tracing::warn!(%error, "hearts are no longer watched");
+                tracing::warn!(%error, "heartbeats are no longer monitored");
             }
         });
         Ok(HeartMonitor { latest })
     }
 
-    /// Who is there and how, as last seen.
+    /// Returns the health of each program, as last seen.
     #[must_use]
     pub fn healths(&self) -> std::collections::BTreeMap<String, super::Health> {
         self.latest.borrow().clone()
     }
 
-    /// Every change after this call. A slow reader gets those in between left out, never the last.
+    /// Returns every change after this call. A slow reader misses intermediate states, never the last one.
     pub fn events(&self) -> Events<HeartEvent> {
         let mut latest = self.latest.clone();
         let seen = latest.borrow_and_update().clone();

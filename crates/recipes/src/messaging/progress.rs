@@ -1,9 +1,9 @@
-//! Progress reports: one program says how far it is, others look on.
+//! Progress reports: one program reports its progress, others follow it.
 //!
 //! In: reports, as often as the program likes. Out: one persistent node with the latest as JSON,
-//! `{"percent":40,"text":"unpacking"}`, written at most once an interval, and streams of it. Reports
-//! in between are skipped, never the last one. Deliberately not here: a history, and the end of
-//! the node; whoever owns the path deletes it. Progress that goes with its reporter is written by
+//! `{"percent":40,"text":"unpacking"}`, written at most once in each interval, and streams of it. Reports in between
+//! are skipped, never the last one. Deliberately not here: a history, and the deletion of the node, which is left to
+//! the owner of the path. Progress whose node is deleted with its reporter is written by
 //! [`LiveProgressReporter`](super::LiveProgressReporter).
 
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::events::Events;
 use crate::path;
 use crate::patient::patient;
 
-/// How far something is.
+/// The progress of some work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     percent: u8,
@@ -29,26 +29,26 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// This many percent, at most 100, and what is being done.
+    /// Creates a report of this many percent, at most 100, and of what is being done.
     #[must_use]
     pub fn new(percent: u8, text: impl Into<String>) -> Self {
         Progress { percent: percent.min(100), text: text.into() }
     }
 
-    /// How far: 0 to 100.
+    /// Returns the percentage: 0 to 100.
     #[must_use]
     pub fn percent(&self) -> u8 {
         self.percent.min(100)
     }
 
-    /// What is being done.
+    /// Returns what is being done.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// Between two writes of the same node, unless its reporter says otherwise.
+/// The time between two writes of the same node, by default.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 /// Writes progress to a node. Dropping it ends the writing; the node stays.
 ///
@@ -74,7 +74,7 @@ pub struct ProgressReporter {
     written: watch::Receiver<Written>,
 }
 
-/// What the writing task tells.
+/// The state of the writing task.
 #[derive(Clone, Debug)]
 enum Written {
     Nothing,
@@ -99,12 +99,12 @@ impl ProgressReporter {
         Ok(ProgressReporter { reports, written })
     }
 
-    /// Says how far it is. Never waits; a report that was not written yet is replaced.
+    /// Reports progress. Never waits; a report that was not written yet is replaced.
     pub fn report(&self, progress: Progress) {
         self.reports.send_replace(Some(progress));
     }
 
-    /// Waits until the latest report is in the tree. Fails when the server refuses it.
+    /// Waits until the latest report is written. Fails if the server refuses it.
     pub async fn flush(&self) -> Result<()> {
         let Some(wanted) = self.reports.borrow().clone() else {
             return Ok(());
@@ -149,7 +149,7 @@ async fn write_all(
     }
 }
 
-/// Twice does no harm, so a lost reply means just: again.
+/// Writes the data, and does so again after a lost reply, because writing it twice does no harm.
 async fn write(client: &Client, path: &str, data: Bytes) -> herdsman_client::Result<()> {
     loop {
         let set = match client.set(path, data.clone()).await {
@@ -166,16 +166,16 @@ async fn write(client: &Client, path: &str, data: Bytes) -> herdsman_client::Res
     }
 }
 
-/// The progress at a node as a stream: what is there, and each change that the reader is fast enough
-/// to see; the last one always. A node that is missing is waited for. Data that is no progress is
-/// reported as [`Error::Codec`], and the stream goes on. It ends with the client.
+/// The progress at a node as a stream: the current state, and each change that the reader is fast enough to see;
+/// always the last one. While there is no node, the stream waits for it. Data that is not progress is reported as
+/// [`Error::Codec`], and the stream continues. It ends with the client.
 ///
-/// [`ProgressFeed::open_live`] opens a stream of [`LiveProgress`](super::LiveProgress) instead, which also
-/// tells whether the reporter is still there.
+/// [`ProgressFeed::open_live`] opens a stream of [`LiveProgress`](super::LiveProgress) instead, which also shows
+/// whether the reporter is still alive.
 pub type ProgressFeed<T = Progress> = Events<Result<T>>;
 
 impl Events<Result<Progress>> {
-    /// Looks at `path` from now on.
+    /// Follows `path` from now on.
     pub async fn open(client: &Client, path: &str) -> Result<Self> {
         let read = |path: &str, node: Option<&Node>| Some(from_json(path, &node?.data));
         ProgressFeed::follow(client, path, read).await
@@ -183,7 +183,7 @@ impl Events<Result<Progress>> {
 }
 
 impl<T: Clone + PartialEq + Send + Sync + 'static> Events<Result<T>> {
-    /// Follows the node at `path`, as `read` understands it; it gets `None` if there is no node.
+    /// Follows the node at `path`, decoded by `read`, which gets `None` if there is no node.
     pub(super) async fn follow(
         client: &Client,
         path: &str,

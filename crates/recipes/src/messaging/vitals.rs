@@ -1,15 +1,15 @@
-//! Decides who is alive, stale or gone.
+//! Decides which members are alive, stale or have left.
 //!
-//! In: sightings of heartbeats, with the time of the observer's own clock. Out: the health of each
-//! member, and when to look again. Pure: time is passed in. The clocks of those who beat and of the
-//! servers do not matter: a member is stale when the observer has seen no beat for too long.
+//! In: observed heartbeats, with the time of the observer's own clock. Out: the health of each member, and when to
+//! check again. Pure: time is passed in. The clocks of the members and of the servers do not matter: a member is
+//! stale when the observer has seen no beat for too long.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How a member is.
+/// The health of a member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Health {
@@ -23,13 +23,13 @@ pub enum Health {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum HeartEvent {
-    /// Somebody new.
+    /// A new member has appeared.
     Appeared(String),
-    /// Has not beaten for too long.
+    /// It has not beaten for too long.
     Stale(String),
-    /// Beats again.
+    /// It beats again.
     Recovered(String),
-    /// Its session is over, or it has left.
+    /// Its session has ended, or it has left.
     Gone(String),
 }
 
@@ -46,7 +46,7 @@ pub(super) struct Vitals {
 struct Pulse {
     /// When a beat was last seen.
     seen: Instant,
-    /// The mtime of the node when it was last read; `None` if only events told of it.
+    /// The mtime of the node when it was last read; `None` if only events have reported it.
     mtime: Option<i64>,
 }
 
@@ -55,13 +55,13 @@ impl Vitals {
         Vitals { stale_after, pulses: BTreeMap::new() }
     }
 
-    /// A beat was seen.
+    /// Records a beat.
     pub(super) fn beat(&mut self, id: &str, now: Instant) {
         self.pulses.insert(id.to_owned(), Pulse { seen: now, mtime: None });
     }
 
-    /// The node was read. It is a beat if it was touched since it was last read; if events told of
-    /// beats since then, nobody knows, and it counts as none.
+    /// Records that the node was read. This is a beat if the node was written to since it was last read; if events
+    /// have reported beats since then, this is not known, and it does not count as one.
     pub(super) fn read(&mut self, id: &str, mtime: i64, now: Instant) {
         let pulse = self.pulses.entry(id.to_owned()).or_insert(Pulse { seen: now, mtime: None });
         if pulse.mtime.is_some_and(|before| before != mtime) {
@@ -70,7 +70,7 @@ impl Vitals {
         pulse.mtime = Some(mtime);
     }
 
-    /// Nothing could be seen for a while: those who were alive before get the benefit of the doubt.
+    /// Notes that nothing could be observed for a while: members that were alive before get a full period again.
     pub(super) fn excuse(&mut self, before: &Healths, now: Instant) {
         for (id, pulse) in &mut self.pulses {
             if before.get(id) == Some(&Health::Alive) {
@@ -79,12 +79,12 @@ impl Vitals {
         }
     }
 
-    /// The node is gone.
+    /// Removes a member whose node was deleted.
     pub(super) fn gone(&mut self, id: &str) {
         self.pulses.remove(id);
     }
 
-    /// Only these are there.
+    /// Keeps only the members that still exist.
     pub(super) fn keep_only(&mut self, mut is_there: impl FnMut(&str) -> bool) {
         self.pulses.retain(|id, _| is_there(id));
     }
@@ -96,14 +96,14 @@ impl Vitals {
         self.pulses.iter().map(|(id, pulse)| (id.clone(), health(pulse))).collect()
     }
 
-    /// When the next of those alive becomes stale, if it does not beat.
+    /// Returns when the next member becomes stale if it does not beat.
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
         let deadlines = self.pulses.values().map(|pulse| pulse.seen + self.stale_after);
         deadlines.filter(|deadline| *deadline > now).min()
     }
 }
 
-/// What leads from one moment to another.
+/// Returns the changes from one moment to another.
 pub(super) fn changes(before: &Healths, after: &Healths) -> Vec<HeartEvent> {
     let gone = before.keys().filter(|id| !after.contains_key(*id));
     let mut events: Vec<_> = gone.map(|id| HeartEvent::Gone(id.clone())).collect();

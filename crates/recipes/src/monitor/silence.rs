@@ -1,15 +1,15 @@
-//! Who has said nothing for too long. Time is passed in.
+//! Tracks which machines have been silent for too long. Time is passed in.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When each was heard of last.
+/// When each machine was last heard from.
 #[derive(Debug)]
 pub(super) struct Silence {
     stale_after: Duration,
-    /// Those who are not stale.
+    /// The machines that are not stale.
     heard: BTreeMap<String, Instant>,
     stale: BTreeSet<String>,
 }
@@ -29,7 +29,7 @@ impl Silence {
         self.heard.remove(id);
     }
 
-    /// The time before counts for nothing. Those who are stale already stay so.
+    /// Starts all periods again now. Machines that are stale already stay so.
     pub(super) fn start_again(&mut self, now: Instant) {
         for heard in self.heard.values_mut() {
             *heard = now;
@@ -40,12 +40,12 @@ impl Silence {
         self.stale.contains(id)
     }
 
-    /// When the next one falls stale if nothing is heard of it.
+    /// Returns when the next machine becomes stale if nothing is heard from it.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.heard.values().min().map(|heard| *heard + self.stale_after)
     }
 
-    /// One who is overdue, who is stale from now on.
+    /// Returns a machine that is overdue, which is stale from now on.
     pub(super) fn take_overdue(&mut self, now: Instant) -> Option<String> {
         let (id, heard) = self.heard.iter().min_by_key(|(_, heard)| **heard)?;
         if *heard + self.stale_after > now {

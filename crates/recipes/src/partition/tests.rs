@@ -1,4 +1,4 @@
-//! The division is complete, even, and moves as little as possible.
+//! Tests that the division is complete, even, and moves as little as possible.
 
 use super::*;
 use proptest::prelude::*;

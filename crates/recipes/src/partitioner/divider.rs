@@ -1,10 +1,10 @@
-//! The task that does a member's part.
+//! The task of one member.
 //!
-//! One loop in each session: wait until something is due, decide with [`super::plan`], do it. What is
-//! held is forgotten, and reported as lost, as soon as the session cannot be trusted any more, whatever is being waited
-//! for at that moment: a server, or a user who does not read updates. If the session turns out to be alive, its
-//! owner nodes are found again and adopted. When the user leaves, all owner nodes of ours are searched for and
-//! removed, for there may be some that we do not know of: a reply was lost, or the session was believed dead.
+//! One loop in each session: wait until something is due, decide with [`super::plan`], do it. As soon as the session
+//! cannot be trusted any more, the items are forgotten and reported as lost, whatever the task waits for at that
+//! moment: a server, or a user that does not read updates. If the session turns out to be alive, its owner nodes are
+//! found again and adopted. When the user leaves, all owner nodes of this partitioner are searched for and removed,
+//! because there may be some that it does not know of: a reply was lost, or the session was believed dead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -24,10 +24,10 @@ use crate::path::child;
 use crate::patient::{patient, session_lost};
 use crate::persistent_node::PersistentNode;
 
-/// Before another attempt at what a server refused.
+/// The pause before another attempt at a request that a server rejected.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Where things are in the tree.
+/// The directories in the tree.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     pub(super) members: String,
@@ -40,8 +40,8 @@ impl Places {
     }
 }
 
-/// Nobody works on these items any more. An item is known by its owner node, for it may have been
-/// lost and acquired again since the user was asked.
+/// Confirms that the user no longer works on these items. An item is identified by its owner node, because it may
+/// have been lost and acquired again since the user was asked.
 #[derive(Debug)]
 pub(super) struct Acknowledged(pub(super) BTreeMap<String, Zxid>);
 
@@ -55,7 +55,7 @@ enum Ending {
 
 pub(super) struct Divider {
     client: Client,
-    /// What our owner nodes hold.
+    /// The data of this partitioner's owner nodes.
     identity: OwnerRecord,
     items: BTreeSet<String>,
     places: Places,
@@ -67,7 +67,8 @@ pub(super) struct Divider {
     confirmed: mpsc::UnboundedReceiver<Acknowledged>,
     held: BTreeMap<String, Held>,
     deleting: BTreeMap<String, Zxid>,
-    /// What the user has not been told yet. Nothing else is done while there is something, so it stays short.
+    /// Updates that the user has not received yet. Nothing else is done while there are any, so the queue stays
+    /// short.
     untold: VecDeque<Update>,
 }
 
@@ -97,7 +98,7 @@ impl Divider {
         }
     }
 
-    /// What it sees.
+    /// Sets the snapshots that it reads.
     pub(super) fn with_views(
         self,
         members: watch::Receiver<Snapshot<i64>>,
@@ -106,7 +107,7 @@ impl Divider {
         Divider { members, owners, ..self }
     }
 
-    /// Where it tells what happens.
+    /// Sets the channels to which it sends updates.
     pub(super) fn with_outlets(
         self,
         updates: mpsc::Sender<Update>,
@@ -115,7 +116,7 @@ impl Divider {
         Divider { updates, owned, ..self }
     }
 
-    /// Goes on until the user leaves or the client is over.
+    /// Runs until the user leaves or the client is closed.
     pub(super) async fn run(mut self, node: PersistentNode, settle: Duration) {
         let updates = self.updates.clone();
         let mut latest: Option<Session> = None;
@@ -141,7 +142,7 @@ impl Divider {
         if let Some(session) = latest {
             self.give_up_all(&session).await;
         }
-        // Without a connection the node goes later, or with its session.
+        // Without a connection the node is deleted later, or ends with its session.
         if let Err(error) = node.close().await {
             tracing::debug!(%error, "leaving a partition");
         }
@@ -171,8 +172,8 @@ impl Divider {
         }
     }
 
-    /// Does what is due. Returns the time at which to try again, if something did not work. May be dropped at any
-    /// moment: an owner node that was made by then is found again.
+    /// Does what is due. Returns the time at which to try again, if something failed. May be dropped at any moment:
+    /// an owner node that was created by then is found again.
     async fn act(&mut self, client: &Client, session: &Session) -> Option<Instant> {
         let plan = self.plan(session);
         let in_a_moment = || Some(Instant::now() + RETRY_PAUSE);
@@ -189,7 +190,7 @@ impl Divider {
         self.held.extend(acquired.iter().map(holds));
         let release = self.begin_release(&plan.release);
         self.show();
-        // What was lost is free, or will be: the plan did not know that yet.
+        // Items that were lost are free, or will be: the plan did not know that yet.
         let next = if lost.is_empty() { None } else { Some(Instant::now()) };
         self.note_updates(lost, &acquired, release);
         if is_complete { next } else { in_a_moment() }
@@ -218,7 +219,7 @@ impl Divider {
         situation.plan()
     }
 
-    /// Those of the doubtful whose owner node is really not ours any more.
+    /// Returns the doubtful items whose owner node is really not ours any more.
     async fn find_lost(
         &self,
         client: &Client,
@@ -235,8 +236,8 @@ impl Divider {
         Ok(lost)
     }
 
-    /// Creates owner nodes. What somebody else has is left; a node that was made although its reply
-    /// was lost will be seen. False if something should be tried again.
+    /// Creates owner nodes. Items with another owner are skipped; a node that was created although its reply was lost
+    /// will be seen. Returns false if something should be tried again.
     async fn acquire(
         &self,
         client: &Client,
@@ -272,7 +273,7 @@ impl Divider {
         release
     }
 
-    /// The user works on these no longer: their owner nodes go.
+    /// Deletes the owner nodes of items on which the user no longer works.
     fn give_up(&mut self, client: &Client, acknowledged: Acknowledged) {
         let Acknowledged(mut items) = acknowledged;
         items.retain(|item, czxid| self.held.get(item).is_some_and(|held| held.czxid == *czxid));
@@ -289,7 +290,8 @@ impl Divider {
         }
     }
 
-    /// Waits until it is done, or the session cannot be trusted any more; then it goes on in the background.
+    /// Deletes all owner nodes. Waits until that is done, or the session cannot be trusted any more; it then
+    /// continues in the background.
     async fn give_up_all(&mut self, session: &Session) {
         self.held.clear();
         self.show();
@@ -303,7 +305,7 @@ impl Divider {
         let mut removal = JoinSet::new();
         removal.spawn(async move {
             if let Err(error) = search.remove_all().await {
-                tracing::debug!(%error, "the owner nodes of a partition go with their session");
+                tracing::debug!(%error, "the owner nodes were not deleted; they end with their session");
             }
         });
         tokio::select! {
@@ -313,7 +315,7 @@ impl Divider {
         removal.detach_all();
     }
 
-    /// The session cannot be trusted any more.
+    /// Reports all items as lost, because the session cannot be trusted any more.
     fn lose_all(&mut self) {
         let lost = std::mem::take(&mut self.held).into_keys().collect();
         self.show();
@@ -340,7 +342,7 @@ impl Divider {
         }
     }
 
-    /// What the user has to be told next.
+    /// Queues what the user has to learn next.
     fn note_updates(
         &mut self,
         lost: BTreeSet<String>,
@@ -361,9 +363,9 @@ impl Divider {
     }
 }
 
-/// Finds the owner nodes that one partitioner has made in one session.
+/// Finds the owner nodes that one partitioner has created in one session.
 struct OwnerSearch {
-    /// Bound to the session, and patient.
+    /// The client, bound to the session and with endless retries.
     client: Client,
     session: i64,
     nonce: String,
@@ -372,9 +374,9 @@ struct OwnerSearch {
 }
 
 impl OwnerSearch {
-    /// Removes all of them. Fails only if the session, or the client, is over.
+    /// Removes all of them. Fails only if the session has ended or the client is closed.
     async fn remove_all(self) -> herdsman_client::Result<()> {
-        // Behind every request to create one, wherever that has got to.
+        // Sent after every request to create one, so it sees all that were applied.
         self.client.sync(&self.owners).await?;
         let paths = self.items.iter().map(|item| child(&self.owners, item));
         let reads: Vec<_> = paths.map(|path| (self.client.get(&path).send(), path)).collect();
@@ -386,7 +388,7 @@ impl OwnerSearch {
             };
             if owner.session == self.session && owner.nonce == self.nonce {
                 let node = OwnedNode::at_reused_path(self.client.clone(), &path, owner.czxid);
-                // It fails if the node was not there any more.
+                // It fails if the node did not exist any more.
                 removals.spawn(async move { drop(node.remove().await) });
             }
         }

@@ -1,7 +1,7 @@
-//! What a member has to do, decided from what it sees. Nothing is read or written here.
+//! Decides what a member has to do. Nothing is read or written here.
 //!
-//! Invariant: a plan never acquires an item of which an owner node is seen, whoever made it. That
-//! would fail in the tree anyway.
+//! Invariant: a plan never acquires an item for which it sees an owner node, whoever created it. That would fail in
+//! the tree anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use herdsman_client::Zxid;
 
 use crate::partition::{Assignment, rebalance};
 
-/// Who has made an owner node.
+/// The creator of an owner node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) member: String,
-    /// Of the partitioner that made it.
+    /// That of the partitioner that created it.
     pub(super) nonce: String,
     pub(super) session: i64,
     pub(super) czxid: Zxid,
 }
 
-/// An item that is ours in this session.
+/// An item that this member owns in this session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) czxid: Zxid,
@@ -38,23 +38,23 @@ pub(super) struct Situation<'s> {
     pub(super) members: &'s BTreeMap<String, i64>,
     pub(super) owners: &'s BTreeMap<String, Owner>,
     pub(super) held: &'s BTreeMap<String, Held>,
-    /// Owner nodes that we are deleting, which may still be seen.
+    /// Owner nodes that this member is deleting, which may still be seen.
     pub(super) deleting: &'s BTreeMap<String, Zxid>,
 }
 
 /// What to do.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Ours as we think, but the owner node is not seen: to be looked at.
+    /// Items that this member believes to own, but whose owner node is not seen: to be read.
     pub(super) doubtful: BTreeSet<String>,
-    /// Ours, and to be released.
+    /// Items of this member that are to be released.
     pub(super) release: BTreeSet<String>,
-    /// Nobody's, and to be acquired.
+    /// Free items that are to be acquired.
     pub(super) acquire: BTreeSet<String>,
-    /// Of our session, though we did not know: the reply to their creation was lost, or the session
-    /// was believed dead. They are due to us.
+    /// Items with an unknown owner node of this member's session: the reply to its creation was lost, or the session
+    /// was believed dead. They belong to its share.
     pub(super) adopt: BTreeMap<String, Zxid>,
-    /// The same, but not due to us.
+    /// The same, but beyond its share.
     pub(super) discard: BTreeMap<String, Zxid>,
 }
 
@@ -62,7 +62,7 @@ impl Situation<'_> {
     pub(super) fn plan(&self) -> Plan {
         let mut plan = Plan { doubtful: self.doubtful(), ..Plan::default() };
         if self.members.get(self.member) != Some(&self.session) {
-            // Not a member in this session yet: nobody counts with us.
+            // Not a member in this session yet: the other members do not count on this one.
             return plan;
         }
         let target = rebalance(self.items.iter(), self.members.keys(), &self.present_owners());
@@ -83,8 +83,8 @@ impl Situation<'_> {
         plan
     }
 
-    /// Who has what, as far as it counts: an owner node of a session that is not its member's of
-    /// today will go by itself, and its item is planned for as if it were free.
+    /// Returns the current owners, as far as they count: an owner node whose session is not its member's current one
+    /// will be deleted by the server, and its item is planned for as if it were free.
     fn present_owners(&self) -> Assignment {
         let is_present = |owner: &Owner| self.members.get(&owner.member) == Some(&owner.session);
         let seen = self.owners.iter().filter(|(_, owner)| is_present(owner));
@@ -102,7 +102,8 @@ impl Situation<'_> {
         doubtful.map(|(item, _)| item.clone()).collect()
     }
 
-    /// Several partitioners of one program may share a session, and even an id.
+    /// Returns whether this is an unknown owner node of this partitioner. Several partitioners of one program may
+    /// share a session, and even an id.
     fn is_unknown_of_ours(&self, item: &str, owner: &Owner) -> bool {
         let is_ours = owner.session == self.session && owner.nonce == self.nonce;
         is_ours && self.deleting.get(item) != Some(&owner.czxid)
@@ -113,7 +114,7 @@ impl Situation<'_> {
 mod tests {
     use super::*;
 
-    /// A situation of member `a` with session 1.
+    /// The knowledge of member `a` with session 1.
     #[derive(Default)]
     struct World {
         items: BTreeSet<String>,
@@ -197,7 +198,7 @@ mod tests {
     #[test]
     fn nothing_is_acquired_while_an_owner_node_is_there() {
         let world = World::new("p q", &[("a", 1)]);
-        // `b` is no member any more; `a` itself had another session before.
+        // `b` is no longer a member; `a` itself had another session before.
         let world = world.owned("p", "b", 2).owned("q", "a", 99);
         assert_eq!(world.plan(), Plan::default());
     }

@@ -1,9 +1,8 @@
-//! The task that looks after a persistent node.
+//! The task that maintains a persistent node.
 //!
-//! One loop: look at the node, with a watch; do the one thing that is missing; look again. A write
-//! whose reply was lost needs no care of its own: the next look shows whether it happened, and whose
-//! the node is. Everything is done with a client bound to one session, so that nothing meant for
-//! one session lands in the next.
+//! One loop: read the node, with a watch; do the one thing that is missing; read again. A write whose reply was lost
+//! needs no special handling: the next read shows whether it was applied, and whose the node is. Everything is done
+//! with a client bound to one session, so that nothing meant for one session is applied in the next.
 
 use herdsman_client::{
     Client, Error, ErrorKind, Op, OpResult, Outcome, Result, Session, Stat, Watch, Zxid,
@@ -22,15 +21,15 @@ pub(super) struct Keeper {
     pub(super) spec: Spec,
     wishes: watch::Receiver<Wish>,
     pub(super) reports: watch::Sender<Report>,
-    /// Where the node is; of a sequential one this is known when it was created.
+    /// The path of the node; that of a sequential one is known when it was created.
     pub(super) path: Option<String>,
-    /// Which revision of the data we know to be in which incarnation of the node.
+    /// The incarnation of the node, and the revision of the data that is known to be in it.
     written: Option<(Zxid, u64)>,
-    /// When that was.
+    /// When it was written.
     written_at: Option<Instant>,
-    /// There may be a node of ours that is not the one in `written`: no reply has come.
+    /// There may be a node of ours that is not the one in `written`: no reply has arrived.
     may_have_created: bool,
-    /// That of a sequential node.
+    /// The creation of a sequential node.
     creation: Option<SequentialCreation>,
     pub(super) pace: Pace,
 }
@@ -59,7 +58,7 @@ impl Keeper {
 
     pub(super) async fn run(mut self) {
         let ended = self.keep().await;
-        // A session that is over has taken its ephemerals with it.
+        // A session that has ended has deleted its ephemerals.
         let is_over =
             |error: &Error| is_end_of_client(error) || *error.kind() == ErrorKind::SessionExpired;
         let failure = match ended {
@@ -77,11 +76,11 @@ impl Keeper {
         });
     }
 
-    /// Keeps the node in one session after the other, until somebody ends it.
+    /// Keeps the node in one session after the other, until it is to end.
     async fn keep(&mut self) -> Result<End> {
         loop {
-            // From here on every new wish wakes whoever waits for `changed`, until it is looked at
-            // here. So no wish is overlooked, least of all the one to end.
+            // From here on every change of the desired state wakes the waiters for `changed`, until it is read here.
+            // So no change is overlooked, least of all the one to end.
             if let Some(end) = self.wishes.borrow_and_update().end {
                 return Ok(end);
             }
@@ -92,7 +91,7 @@ impl Keeper {
             };
             let kept = tokio::select! {
                 biased;
-                // Whatever is waited for, the node can no longer be believed in.
+                // Whatever the task waits for, the node can no longer be trusted.
                 () = session_lost(&session) => {
                     self.tell(Presence::Absent);
                     continue;
@@ -139,7 +138,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// The result of a call that creates the node. This future may be dropped before the reply comes.
+    /// Awaits a call that creates the node. This future may be dropped before the reply arrives.
     async fn in_doubt_until<T>(&mut self, call: impl IntoFuture<Output = Result<T>>) -> Result<T> {
         let was_in_doubt = std::mem::replace(&mut self.may_have_created, true);
         let result = call.await;
@@ -169,7 +168,7 @@ impl Keeper {
         self.finish_creation().await
     }
 
-    /// Waits for the node, if one is being created.
+    /// Waits for the creation of the node, if there is one.
     async fn finish_creation(&mut self) -> Result<()> {
         let Some(creation) = &mut self.creation else {
             return Ok(());
@@ -206,7 +205,7 @@ impl Keeper {
         let wish = self.wish();
         let create = Op::create(path, wish.data).lifetime(self.spec.lifetime());
         let create = self.spec.op_with_acl(create);
-        // In one transaction, so that those who watch do not see the node vanish for good.
+        // In one transaction, so that watchers never see the path without a node.
         let replace = client.transaction([Op::delete(path).version(stat.version), create]);
         match self.in_doubt_until(replace).await {
             Ok(results) => {
@@ -215,13 +214,13 @@ impl Keeper {
                 }
                 Ok(())
             }
-            // Somebody was faster; the next look tells.
+            // Another client was faster; read again.
             Err(error) if is_race(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The node is there and ours: sees to its data, and waits until something happens.
+    /// Maintains the data of a node that exists and is ours, and waits until something happens.
     async fn hold(
         &mut self,
         client: &Client,
@@ -234,7 +233,7 @@ impl Keeper {
             self.tell_present(path, wish.revision);
             tokio::select! {
                 biased;
-                // Whatever happened, even the end of the session: the next look tells.
+                // Read again, whatever happened, even after the end of the session.
                 _ = &mut watch => return Ok(()),
                 _ = self.wishes.changed() => wish = self.wish(),
             }
@@ -255,7 +254,7 @@ impl Keeper {
         Ok(())
     }
 
-    /// Waits until the data may be written again; false if something else has happened first.
+    /// Waits until the data may be written again; returns false if something else has happened first.
     async fn may_write_after_interval(&mut self, path: &str, watch: &mut Watch) -> bool {
         let due = self.written_at.map(|last| last + self.spec.write_interval);
         let Some(due) = due.filter(|due| *due > Instant::now()) else {
@@ -270,7 +269,7 @@ impl Keeper {
         }
     }
 
-    /// Fails only if there is nothing left to try.
+    /// Handles a failure. Fails only if there is nothing left to try.
     async fn cope_with(&mut self, error: Error) -> Result<()> {
         if is_end_of_client(&error) {
             return Err(error);
@@ -280,9 +279,9 @@ impl Keeper {
             return Ok(());
         }
         if is_passing(&error) {
-            tracing::debug!(%error, "looking after a persistent node");
+            tracing::debug!(%error, "maintaining a persistent node failed; trying again");
         } else {
-            tracing::warn!(%error, "a persistent node is refused");
+            tracing::warn!(%error, "the server rejects a persistent node");
             self.tell(Presence::Refused(error));
         }
         self.pause().await;
@@ -310,18 +309,18 @@ impl Keeper {
     async fn remove_in(&mut self, session: &Session) -> Result<()> {
         let client = self.client.bound_to(session);
         if let Err(error) = self.finish_creation().await {
-            // It was refused, or its session is over.
+            // It was rejected, or its session has ended.
             tracing::debug!(%error, "a persistent node was not created");
         }
         let Some(path) = self.path.clone() else {
             return Ok(());
         };
-        // An earlier attempt may have succeeded and somebody else be in the place: a server that is
-        // behind must not show us what was before.
+        // An earlier attempt may have succeeded and another client may have the path: a server that is behind must
+        // not show an older state.
         client.sync(&path).await?;
         match client.exists(&path).await? {
             Some(stat) if self.spec.is_ours(&stat, session) && self.has_made(&stat) => {
-                // No other node is meant from now on, even if the reply to this is lost.
+                // From now on only this node is meant, even if the reply to this is lost.
                 self.note_written(stat.czxid, 0);
                 client.delete(&path).version(stat.version).await
             }
@@ -329,8 +328,8 @@ impl Keeper {
         }
     }
 
-    /// Whether it is the very node that we have created or written, as far as we know. Somebody else in this program
-    /// may have one at the same path and in the same session.
+    /// Returns whether it is the very node that this task has created or written, as far as is known. Other code in
+    /// this program may have one at the same path and in the same session.
     fn has_made(&self, stat: &Stat) -> bool {
         self.may_have_created || self.written.is_some_and(|(czxid, _)| czxid == stat.czxid)
     }
@@ -339,7 +338,7 @@ impl Keeper {
         self.wishes.borrow().clone()
     }
 
-    /// Waits before an attempt, if there were many; cut short by the wish to end.
+    /// Waits before an attempt, if there were many; the request to end cuts this short.
     async fn pause(&mut self) {
         let pause = self.pace.pause_before_attempt(Instant::now());
         if pause.is_zero() {
@@ -371,8 +370,8 @@ impl Keeper {
     }
 }
 
-/// Nothing is wrong with the call, only with the time. A client's deadline is meant for single calls
-/// and does not end our care; a server without a quorum will have one again.
+/// Returns whether the call may succeed later. A client's deadline is meant for single calls and does not end the
+/// maintenance; a server without a quorum will have one again.
 pub(super) fn is_passing(error: &Error) -> bool {
     let kind = error.kind();
     error.is_retriable() || matches!(kind, ErrorKind::DeadlineExceeded | ErrorKind::ReadOnly)

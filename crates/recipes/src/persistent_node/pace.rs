@@ -1,13 +1,13 @@
-//! How fast a node is put back.
+//! Limits how often a node is put back.
 //!
-//! The first attempt after a quiet time is made at once. Attempts in a row, because the server
-//! refuses or because somebody removes the node again and again, come ever more slowly.
+//! The first attempt after a quiet period is made at once. Attempts in a row, because the server rejects the node or
+//! because it is deleted repeatedly, are made at growing intervals.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A node that was left alone for so long starts afresh.
+/// A node that was left alone for this long is put back at once again.
 const CALM: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
@@ -20,7 +20,7 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// How long to wait before the attempt that is due now.
+    /// Returns how long to wait before the attempt that is due now.
     pub(crate) fn pause_before_attempt(&mut self, now: Instant) -> Duration {
         let is_calm =
             self.last.is_none_or(|last| now.saturating_duration_since(last) > CALM + self.pause);
@@ -33,7 +33,7 @@ impl Pace {
         self.pause
     }
 
-    /// There was no attempt at all.
+    /// Returns whether there was no attempt at all.
     pub(crate) fn is_untouched(&self) -> bool {
         self.last.is_none()
     }

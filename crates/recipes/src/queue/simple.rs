@@ -1,13 +1,12 @@
 //! The plain queue: first in, first out, each item to at most one consumer.
 //!
-//! Layout: `<queue>/qn-N`, persistent sequential, the data is the item as it is. That is Curator's
-//! `SimpleDistributedQueue` and ZooKeeper's own `DistributedQueue`; [`QueueLayout`] says where the two
-//! differ. Beside it `<queue>-receipts`, `-consumers`, `-producers` and `-capacity`, as the module
-//! [`queue`](super) says.
+//! Layout: `<queue>/qn-N`, persistent sequential, whose data is the unchanged item. That is Curator's
+//! `SimpleDistributedQueue` and ZooKeeper's own `DistributedQueue`; see [`QueueLayout`] for the differences. Beside
+//! it `<queue>-receipts`, `-consumers`, `-producers` and `-capacity`, as described in the module [`queue`](super).
 //!
-//! Whose deletion of the node succeeds has the item. Here that deletion is a transaction with a
-//! receipt, so a consumer whose reply was lost learns whether the item is its own; in Curator and in
-//! ZooKeeper's recipe such an item is lost.
+//! The consumer whose deletion of the node succeeds gets the item. Here that deletion is a transaction with a
+//! receipt, so a consumer whose reply was lost learns whether it got the item; in Curator and in ZooKeeper's recipe
+//! such an item is lost.
 
 use std::sync::Arc;
 
@@ -22,21 +21,21 @@ use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::patient::patient;
 
-/// What the names of items begin with.
+/// The prefix of the names of items.
 pub(super) const ITEM: &str = "qn-";
 
-/// Why a queue can be built again from what it was built from.
+/// Why a queue can be built again with the arguments of an existing one.
 const CHECKED: &str = "path and capacity were checked when the queue was first built";
 
-/// A first-in first-out queue, each item delivered at most once. Clones are handles to the same one.
+/// A first-in first-out queue, each item delivered at most once. Clones are handles to the same queue.
 ///
 /// * Two consumers never get the same item.
-/// * An item is lost only if its consumer is: if the process dies, or the session ends, between
-///   asking for the item and learning of it. The error says
-///   [`Outcome::Unknown`](herdsman_client::Outcome::Unknown) in the second case. A connection that
-///   breaks loses nothing. Who cannot afford this uses a [`WorkQueue`](super::WorkQueue).
-/// * An item that is on its way in or out is not given up at the deadline of the client: the call waits
-///   for the server's answer, or for the end of the session.
+/// * An item is lost only with its consumer: if the process dies, or the session ends, between the request for the
+///   item and its reply. In the second case the error's outcome is
+///   [`Outcome::Unknown`](herdsman_client::Outcome::Unknown). A connection that breaks loses nothing. If this is not
+///   acceptable, use a [`WorkQueue`](super::WorkQueue).
+/// * An item that is being added or removed is not given up at the client's deadline: the call waits for the server's
+///   answer, or for the end of the session.
 /// * [`Queue::offer`] puts the item in once, even if the reply is lost; with the same exception.
 ///
 /// ```
@@ -67,18 +66,18 @@ struct Inner {
 }
 
 impl Queue {
-    /// The queue at `path`. Nothing is made before the first item.
+    /// Creates a handle for the queue at `path`. No node is created before the first item.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Queue::build(client, path, None, QueueLayout::default())
     }
 
-    /// A queue that never holds more than `capacity` items, if all its producers say so. (Items that
-    /// come back because a `take` was dropped in the middle may exceed it.)
+    /// Creates a handle for a queue that never holds more than `capacity` items, if all its producers use the same
+    /// capacity. (Items that are put back because a `take` was dropped half-way may exceed it.)
     pub fn bounded(client: &Client, path: &str, capacity: usize) -> Result<Self> {
         Queue::build(client, path, Some(capacity), QueueLayout::default())
     }
 
-    /// Whose nodes it shares the path with.
+    /// Sets the layout of the nodes.
     #[must_use]
     pub fn layout(self, layout: QueueLayout) -> Self {
         let Inner { intake, capacity, .. } = &*self.inner;
@@ -96,24 +95,24 @@ impl Queue {
         Ok(Queue { inner: Arc::new(Inner { intake, consumers, capacity, layout }) })
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.inner.intake.path
     }
 
-    /// Puts an item at the end. A bounded queue that is full makes it wait. If the future is
-    /// dropped, the item may be in the queue or not.
+    /// Puts an item at the end. Waits if the queue is bounded and full. If the future is dropped, the item may or may
+    /// not be in the queue.
     pub async fn offer(&self, item: impl Into<Bytes>) -> Result<()> {
         self.inner.intake.offer(ITEM, item.into()).await
     }
 
-    /// Puts an item at the end, or says [`Error::Full`].
+    /// Puts an item at the end; [`Error::Full`] if the queue is full.
     pub async fn try_offer(&self, item: impl Into<Bytes>) -> Result<()> {
         self.inner.intake.try_offer(ITEM, &item.into()).await
     }
 
-    /// The first item, which stays where it is.
+    /// Returns the first item without taking it.
     pub async fn peek(&self) -> Result<Option<Bytes>> {
         for name in self.inner.items().await? {
             if let Some((item, _)) = self.inner.read(&self.inner.intake.client, &name).await? {
@@ -123,13 +122,12 @@ impl Queue {
         Ok(None)
     }
 
-    /// The first item, which stays where it is; [`Error::Empty`] if there is none.
+    /// Returns the first item without taking it; [`Error::Empty`] if there is none.
     pub async fn element(&self) -> Result<Bytes> {
         self.peek().await?.ok_or(Error::Empty)
     }
 
-    /// Takes the first item, if there is one. If the future is dropped in the middle, the item goes
-    /// back to its place.
+    /// Takes the first item, if there is one. If the future is dropped half-way, the item is put back in its place.
     pub async fn poll(&self) -> Result<Option<Bytes>> {
         let names = self.inner.items().await?;
         self.take_one_of(names).await
@@ -140,9 +138,8 @@ impl Queue {
         self.poll().await?.ok_or(Error::Empty)
     }
 
-    /// Takes the first item as soon as there is one, through lost connections, and with a managed
-    /// client through lost sessions. If the future is dropped in the middle, the item goes back to
-    /// its place.
+    /// Takes the first item as soon as there is one, through lost connections, and with a managed client through lost
+    /// sessions. If the future is dropped half-way, the item is put back in its place.
     pub async fn take(&self) -> Result<Bytes> {
         match self.poll().await {
             Ok(Some(item)) => return Ok(item),
@@ -153,12 +150,12 @@ impl Queue {
         in_line(&self.inner.consumers, self).await
     }
 
-    /// How many items there are.
+    /// Returns how many items there are.
     pub async fn len(&self) -> Result<usize> {
         Ok(self.inner.items().await?.len())
     }
 
-    /// Whether there is no item.
+    /// Returns whether there is no item.
     pub async fn is_empty(&self) -> Result<bool> {
         Ok(self.len().await? == 0)
     }
@@ -197,7 +194,7 @@ impl Inner {
         }
     }
 
-    /// Runs to its end even if nobody waits for it any more: then the item is put back.
+    /// Takes an item. Runs to its end even if the caller no longer waits: then the item is put back.
     async fn take(self: &Arc<Self>, name: String) -> Result<Option<Taken>> {
         let inner = self.clone();
         let task = tokio::spawn(async move { inner.take_to_the_end(name).await });
@@ -212,7 +209,7 @@ impl Inner {
         let delete = Op::delete(&self.intake.child(&name)).version(version);
         match self.intake.receipts.commit(&[delete]).await {
             Ok(_) => Ok(Some(Taken { inner: self, name, item: Some(item) })),
-            // Somebody else has it, or has changed it.
+            // Another consumer has taken it, or it was changed.
             Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::BadVersion) => {
                 Ok(None)
             }
@@ -235,7 +232,7 @@ impl Inner {
     }
 }
 
-/// An item that is ours, but that nobody has seen yet.
+/// An item that was taken, but not received by the caller yet.
 struct Taken {
     inner: Arc<Inner>,
     name: String,
@@ -256,7 +253,7 @@ impl Drop for Taken {
         let (inner, name) = (self.inner.clone(), std::mem::take(&mut self.name));
         self.inner.intake.client.spawn(async move {
             if let Err(error) = inner.put_back(&name, item).await {
-                tracing::warn!(%error, name, "an item that nobody waited for is lost");
+                tracing::warn!(%error, name, "an item was taken but not received, and could not be put back: it is lost");
             }
         });
     }

@@ -1,12 +1,12 @@
-//! Waiting for something to take, or for room to put something: one at a time.
+//! Waits for an item to take, or for room for an item: one client at a time.
 //!
-//! Whoever finds nothing joins a line of ephemeral nodes and watches only the one before it. The
-//! first of the line, and nobody else, watches the queue. So a new item wakes one consumer, however
-//! many wait; the next in line is woken when the first has got something and leaves. Curator's
-//! consumers all watch the queue, which is their herd; they and ours do not disturb each other.
+//! A client that finds nothing joins a line of ephemeral nodes and watches only the one before it. Only the first in
+//! the line watches the queue. So a new item wakes one consumer, however many wait; the next in line is woken when
+//! the first has got an item and leaves. Curator's consumers all watch the queue, which is their herd effect; they
+//! and ours do not disturb each other.
 //!
-//! The line gives no right to an item: who asks at the right moment gets it without standing in
-//! line. That costs the first of the line a vain look and keeps busy consumers from writing at all.
+//! The line gives no right to an item: a client that asks at the right moment gets it without joining the line. That
+//! costs the first in the line an unsuccessful read, and saves busy consumers all these writes.
 //!
 //! Nodes: `<queue>-consumers/_c_<uuid>-place-N`, and `-producers` likewise, in a container.
 
@@ -22,28 +22,28 @@ use crate::line::{Layout, Line, after_predecessor};
 
 const PLACE: &str = "place-";
 
-/// What one can wait for.
+/// Something that a client can wait for.
 pub(super) trait Supply: Sync {
-    /// What one gets.
+    /// What is found.
     type Found: Send;
 
-    /// Takes what there is, or says what to wait for before the next look.
+    /// Takes what there is, or returns what to wait for before the next attempt.
     fn look(&self) -> impl Future<Output = Result<Look<Self::Found>>> + Send;
 }
 
-/// What a look has shown.
+/// The result of an attempt.
 #[derive(Debug)]
 pub(super) enum Look<T> {
     Found(T),
     Nothing(Wake),
 }
 
-/// When to look again.
+/// When to try again.
 #[derive(Debug, Default)]
 pub(super) struct Wake {
-    /// Any of these.
+    /// When any of these fires.
     pub(super) watches: Vec<Watch>,
-    /// Or this, if it comes first.
+    /// Or after this time, if it passes first.
     pub(super) after: Option<Duration>,
 }
 
@@ -67,7 +67,7 @@ impl Wake {
     }
 }
 
-/// The line of those who wait for one side of a queue.
+/// Returns the line of the waiters on one side of a queue.
 pub(super) fn line(client: &Client, queue: &str, side: &str) -> Line {
     Line {
         holder: Holder::new(client, ""),
@@ -77,7 +77,7 @@ pub(super) fn line(client: &Client, queue: &str, side: &str) -> Line {
     }
 }
 
-/// Waits in the line, then at the queue itself.
+/// Waits in the line, then for the queue itself.
 pub(super) async fn in_line<S: Supply>(line: &Line, supply: &S) -> Result<S::Found> {
     loop {
         let place = line.wait(PLACE, after_predecessor).await?;
@@ -97,8 +97,8 @@ async fn look_until_found<S: Supply>(supply: &S) -> Result<S::Found> {
     }
 }
 
-/// Whether to go on waiting after an error: nothing happened, and the client will be connected again. A deadline is
-/// meant for single calls.
+/// Returns whether to keep waiting after an error: nothing was applied, and the client will be connected again. A
+/// deadline is meant for single calls.
 pub(super) fn goes_on(client: &Client, error: &Error) -> bool {
     let Error::Client(error) = error else {
         return false;

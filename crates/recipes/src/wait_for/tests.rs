@@ -1,4 +1,4 @@
-//! Deadlocks in small queues written as lines, in long ones, and in any, against plain reachability.
+//! Deadlocks in small queues written as lines, in long ones, and in random ones, compared with plain reachability.
 
 use super::*;
 use LockKind::{Read, Write};
@@ -71,7 +71,7 @@ fn three_owners_over_read_write_locks() {
 #[test]
 fn readers_are_in_the_way_of_writers_only() {
     check(&["/x: a r, b r", "/y: b r, a r"], &[]);
-    // Both want to go from reading to writing: neither ever can.
+    // Both want to upgrade from reading to writing: neither ever can.
     check(&["/x: a r, b r, a w, b w"], &["a waits for /x held by itself (also stuck: b)"]);
 }
 
@@ -171,7 +171,7 @@ fn ten_thousand_in_a_queue_do_not_hide_the_two_who_matter() {
     }
 }
 
-/// Who waits for whom, directly or through others in the same queue, by the plainest of means.
+/// Returns which owner waits for which, directly or through others in the same queue, in the simplest way.
 fn all_waits(locks: &[LockQueue]) -> BTreeSet<(String, String)> {
     let mut waits = BTreeSet::new();
     for lock in locks {
@@ -191,8 +191,7 @@ fn all_waits(locks: &[LockQueue]) -> BTreeSet<(String, String)> {
     waits
 }
 
-/// The number of owners on the shortest circle through each owner that is on any: grown one step at
-/// a time.
+/// Returns the number of owners on the shortest cycle through each owner that is on any: grown one step at a time.
 fn shortest_circles(waits: &BTreeSet<(String, String)>) -> BTreeMap<String, usize> {
     let mut circles = BTreeMap::new();
     let mut reached = waits.clone();

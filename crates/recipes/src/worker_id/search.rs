@@ -1,7 +1,7 @@
-//! How a worker id is found and taken.
+//! Finds a free worker id and takes it.
 //!
-//! In: which numbers are taken, and up to when each was used. Out: a lease. A lost reply is resolved
-//! by the UUID in the node: if it is the one of this attempt, the number is ours.
+//! In: which numbers are taken, and up to when each was used. Out: a lease. A lost reply is resolved by the UUID in
+//! the node: if it is the one of this attempt, the number is ours.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, Optional, Outcome, Session};
@@ -19,15 +19,15 @@ use crate::until_known::until_known;
 pub(super) struct Search<'a> {
     workers: &'a WorkerIds,
     session: Session,
-    /// Does not give up while the session lives: what was begun must be known to its end.
+    /// Does not give up while the session lives: the outcome of what was begun must become known.
     client: Client,
 }
 
-/// A number that could be leased, as it was found.
+/// A number that could be leased, as it was read.
 #[derive(Clone, Debug)]
 struct Candidate {
     id: u16,
-    /// Moments up to this one belong to owners before us.
+    /// Timestamps up to this one belong to earlier owners.
     used_until_ms: u64,
     /// The version of its time; `None` if it was never leased.
     version: Option<i32>,
@@ -52,7 +52,7 @@ impl<'a> Search<'a> {
         Ok(lease)
     }
 
-    /// The number that we had last.
+    /// Leases the number that this identity had last.
     async fn lease_preferred(&self) -> Result<Option<WorkerLease>> {
         let Some(path) = self.workers.identity_path() else {
             return Ok(None);
@@ -77,7 +77,7 @@ impl<'a> Search<'a> {
             if let Some(lease) = self.lease_one_of(&free).await? {
                 return Ok(lease);
             }
-            // Others were faster with every one of them: look again.
+            // Other clients were faster with every one of them: read again.
         }
     }
 
@@ -100,7 +100,7 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// How things stand with a number.
+    /// Reads the state of a number.
     async fn look(&self, id: u16) -> Result<Candidate> {
         let path = self.workers.time_path(id);
         match self.client.get(&path).await {
@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes the number unless another is faster.
+    /// Takes the number unless another client is faster.
     async fn try_lease(&self, mut candidate: Candidate) -> Result<Option<WorkerLease>> {
         let id = candidate.id;
         let nonce = Uuid::new_v4().to_string();
@@ -133,7 +133,7 @@ impl<'a> Search<'a> {
                     if error.failed_op() == Some(0) {
                         return Ok(None);
                     }
-                    // Somebody had it for a moment since we looked.
+                    // Another client had it for a moment since it was read.
                     candidate = self.look(id).await?;
                 }
                 _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
         ]
     }
 
-    /// The lease, if the number is ours. Nobody else changes its time then.
+    /// Returns the lease, if the number is ours. No other client changes its time then.
     async fn leased(&self, id: u16, nonce: &str) -> Result<Option<WorkerLease>> {
         let path = self.workers.worker_path(id);
         let Some(node) = self.client.get(&path).await.optional()? else {
@@ -168,14 +168,14 @@ impl<'a> Search<'a> {
         let time_path = self.workers.time_path(id);
         let time = self.client.get(&time_path).await?;
         let created = Created { path, stat: node.stat };
-        // With the caller's own patience from here on.
+        // From here on with the caller's own retry policy.
         let client = self.workers.holder.client.bound_to(&self.session);
         let (session, lost_when) = (self.session.clone(), self.workers.holder.lost_when);
         let hold = Hold::at_reused_path(client, session, &created, lost_when);
         Ok(Some(WorkerLease::new(id, hold, time_path, &time)?))
     }
 
-    /// Keeps the number for the next time.
+    /// Stores the number for the next time.
     async fn remember(&self, id: u16) -> Result<()> {
         let Some(path) = self.workers.identity_path() else {
             return Ok(());

@@ -324,7 +324,7 @@ async fn bad_paths_are_refused_and_leave_nothing() {
     assert!(matches!(error, Error::InvalidArgument(_)));
     zk.create("/kept", "").await.unwrap();
     let error = within(NaiveLock::new(&zk, "/kept").unwrap().acquire()).await.unwrap_err();
-    assert_eq!(error.to_string(), "/kept is not a lock: it would never go by itself");
+    assert_eq!(error.to_string(), "/kept is not a lock: the node is not ephemeral");
     assert_eq!(server.ephemerals(zk.session().id()), [""; 0]);
 
     zk.create("/kept/child", "").ephemeral().await.unwrap();

@@ -1,7 +1,7 @@
-//! What all queues with locks have in common: how an item is found, locked and handed out.
+//! The common part of all queues with locks: how an item is found, locked and delivered.
 //!
-//! Invariant: an item is handed out only by whoever made its lock node, after the same transaction
-//! has shown that the item was still there. It is removed only together with that lock.
+//! Invariant: an item is delivered only by the consumer that created its lock node, after the same transaction has
+//! shown that the item still existed. It is removed only together with that lock.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -63,17 +63,17 @@ impl Core {
         }))
     }
 
-    /// Puts one node with these payloads in; waits for room.
+    /// Puts one node with these payloads in; waits if the queue is full.
     pub(in crate::queue) async fn offer(&self, name: &str, payloads: Vec<Bytes>) -> Result<()> {
         self.intake.offer(name, encode(payloads)?).await
     }
 
-    /// Puts one node with these payloads in, or says [`Error::Full`].
+    /// Puts one node with these payloads in; [`Error::Full`] if the queue is full.
     pub(in crate::queue) async fn try_offer(&self, name: &str, payloads: Vec<Bytes>) -> Result<()> {
         self.intake.try_offer(name, &encode(payloads)?).await
     }
 
-    /// The first item that nobody works on.
+    /// Returns the first item that no consumer works on, if there is one.
     pub(in crate::queue) async fn poll(self: &Arc<Self>) -> Result<Option<WorkItem>> {
         let candidates = self.candidates().await?;
         if candidates.is_empty() {
@@ -87,7 +87,7 @@ impl Core {
         self.first_of(&candidates, &busy, now_ms).await
     }
 
-    /// The first item that nobody works on, as soon as there is one.
+    /// Returns the first item that no consumer works on, as soon as there is one.
     pub(in crate::queue) async fn take(self: &Arc<Self>) -> Result<WorkItem> {
         match self.poll().await {
             Ok(Some(item)) => return Ok(item),
@@ -98,7 +98,7 @@ impl Core {
         in_line(&self.consumers, self).await
     }
 
-    /// All items, in order, whether somebody works on them or not.
+    /// Returns all items, in order, including those that consumers work on.
     pub(in crate::queue) async fn candidates(&self) -> Result<Vec<Candidate>> {
         Ok(self.order.candidates(self.intake.names().await?))
     }
@@ -107,8 +107,8 @@ impl Core {
         format!("{}/{name}", self.locks)
     }
 
-    /// Removes an item that nobody works on, without handing it out. Runs to its end even if nobody waits for it any
-    /// more, so that the item is not left locked.
+    /// Removes an item that no consumer works on, without delivering it. Runs to its end even if the caller no longer
+    /// waits, so that the item is not left locked.
     pub(in crate::queue) async fn discard(self: &Arc<Self>, name: String) -> Result<bool> {
         let core = self.clone();
         let task = tokio::spawn(async move { core.discard_to_the_end(&name).await });
@@ -125,7 +125,7 @@ impl Core {
         locked.remove().await.map(|()| true)
     }
 
-    /// Sets watches before it tries, so that nothing is missed between this look and the next.
+    /// Sets watches before it tries, so that nothing is missed between this attempt and the next.
     pub(in crate::queue) async fn look(self: &Arc<Self>) -> Result<Look<WorkItem>> {
         let (names, items_watch) = self.intake.watched_names().await?;
         let candidates = self.order.candidates(names);
@@ -157,7 +157,7 @@ impl Core {
         }
     }
 
-    /// The server's time, if the order needs it.
+    /// Returns the server's time, if the order needs it.
     async fn now_ms(&self) -> Result<i64> {
         match self.order {
             Order::Due => self.clock.now_ms().await,
@@ -182,8 +182,8 @@ impl Core {
         Ok(None)
     }
 
-    /// Runs to its end even if nobody waits for it any more: then the item is dropped, which
-    /// unlocks it.
+    /// Claims an item. Runs to its end even if the caller no longer waits: then the item is dropped, which unlocks
+    /// it.
     async fn claim(self: &Arc<Self>, name: String) -> Result<Option<WorkItem>> {
         let core = self.clone();
         let task = tokio::spawn(async move { core.claim_to_the_end(&name).await });
@@ -196,7 +196,7 @@ impl Core {
         };
         match Content::decode(node.data.clone()) {
             Err(reason) => self.bury_unreadable(name, &node, reason).await,
-            // Nothing to work on. Curator calls the consumer for none of its items, too.
+            // Nothing to work on. Curator does not call the consumer for such an item either.
             Ok(content) if content.payloads.is_empty() => {
                 self.discard_to_the_end(name).await?;
                 Ok(None)
@@ -216,7 +216,11 @@ impl Core {
             return Ok(locked.map(|locked| WorkItem::new(locked, content, 1)));
         };
         if content.deliveries >= dead.deliveries_max {
-            tracing::warn!(name, content.deliveries, "an item goes to the dead letters");
+            tracing::warn!(
+                name,
+                content.deliveries,
+                "an item was not done in the maximum number of deliveries; moved to the dead letters"
+            );
             if let Some(locked) = Locked::lock(self, name, node, node.data.clone()).await? {
                 locked.bury().await?;
             }
@@ -228,7 +232,7 @@ impl Core {
         Ok(locked.map(|locked| WorkItem::new(locked, content, delivery)))
     }
 
-    /// Such an item must not be in the way of others: it goes, and is reported once.
+    /// Removes an item that cannot be decoded, so that it does not block others, and reports it once.
     async fn bury_unreadable(
         self: &Arc<Self>,
         name: &str,
