@@ -13,7 +13,7 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, EventType, Optional};
 
 use crate::error::{Error, Result};
-use crate::patient::patient;
+use crate::retrying::retrying;
 use crate::until_known::{unless, until_known};
 
 mod count_down;
@@ -79,7 +79,7 @@ impl Barrier {
 
     /// Waits until the gate is open, through outages too; returns at once if it is open. Cancel-safe.
     pub async fn wait(&self) -> Result<()> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         loop {
             // A watch set by getData is not left behind when there is no node.
             let Some((_, watch)) = client.get(&self.path).watch().await.optional()? else {

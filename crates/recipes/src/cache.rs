@@ -26,7 +26,6 @@
 //! Apache and Curator: `CuratorCache` uses the same watches, reads everything again after a reconnect, and does not
 //! report when it has done so.
 
-mod board;
 mod children;
 mod event;
 mod inbox;
@@ -34,8 +33,9 @@ mod mirror;
 mod node;
 mod scope;
 mod snapshot;
+mod state;
+mod task;
 mod tree;
-mod upkeep;
 mod walk;
 
 use std::fmt;

@@ -27,7 +27,7 @@ use crate::hold::Hold;
 use crate::hold_options::{Holder, LostWhen};
 use crate::owned_node::Incarnation;
 use crate::path::child;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// The index of this operation in the transaction.
 const CREATES_MARKER: usize = 0;
@@ -100,7 +100,7 @@ impl Claim {
     }
 
     async fn run(&self, is_abandoned: impl Fn() -> bool) -> Result<Option<Hold>> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         let mut is_in_doubt = false;
         loop {
             if is_abandoned() && !is_in_doubt {

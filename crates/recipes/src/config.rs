@@ -130,9 +130,9 @@ impl<T: Send + Sync + 'static> Config<T> {
 
     /// Waits until the node has been read: the value is the service's, or the service has none, or no valid one.
     /// Without this, a [`Config`] may still return the value from the file or the default.
-    pub async fn heard(&self) -> Result<()> {
+    pub async fn synced(&self) -> Result<()> {
         let mut states = self.states.clone();
-        states.wait_for(|state| state.is_heard).await.map(drop).map_err(|_| closed())
+        states.wait_for(|state| state.is_read).await.map(drop).map_err(|_| closed())
     }
 }
 

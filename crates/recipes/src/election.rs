@@ -23,7 +23,7 @@ use crate::hold_options::{HoldOptions, Holder};
 use crate::line::{Layout, Line, OFFER, Step};
 use crate::owned_node::Incarnation;
 use crate::path;
-use crate::patient::begins_again;
+use crate::retrying::must_restart;
 
 mod epoch;
 mod events;
@@ -41,7 +41,7 @@ pub use observer::Candidate;
 pub use race::Race;
 pub use selector::{Requeue, Selector};
 
-use epoch::Ledger;
+use epoch::EpochNode;
 use events::{Lifecycle, Progress};
 
 /// The layout of an election's nodes.
@@ -107,7 +107,7 @@ impl ElectionLayout {
 pub struct Election {
     line: Line,
     marker: &'static str,
-    ledger: Option<Ledger>,
+    epoch_node: Option<EpochNode>,
     lifecycle: Lifecycle,
 }
 
@@ -123,7 +123,7 @@ impl Election {
             markers: &[],
         };
         let lifecycle = Lifecycle::new();
-        let election = Election { line, marker: "", ledger: None, lifecycle };
+        let election = Election { line, marker: "", epoch_node: None, lifecycle };
         Ok(election.layout(ElectionLayout::default()))
     }
 
@@ -148,7 +148,7 @@ impl Election {
     /// candidates must agree on it.
     pub fn with_epoch(mut self, path: &str) -> Result<Self> {
         path::check_below_root("an election", path)?;
-        self.ledger = Some(Ledger { path: path.to_owned() });
+        self.epoch_node = Some(EpochNode { path: path.to_owned() });
         Ok(self)
     }
 
@@ -173,7 +173,7 @@ impl Election {
                     progress.leading(leadership.token());
                     return Ok(leadership);
                 }
-                Err(error) if begins_again(&self.line.holder.client, &error) => {}
+                Err(error) if must_restart(&self.line.holder.client, &error) => {}
                 Err(error) => {
                     progress.failed(&error);
                     return Err(error);
@@ -232,18 +232,18 @@ impl Election {
 
     /// Returns the number of leaders so far; `None` if there was none yet, or without an epoch node.
     pub async fn epoch(&self) -> Result<Option<u64>> {
-        let Some(ledger) = &self.ledger else {
+        let Some(epoch_node) = &self.epoch_node else {
             return Ok(None);
         };
-        Ok(ledger.read(&self.line.holder.client).await?.map(|(record, _)| record.epoch))
+        Ok(epoch_node.read(&self.line.holder.client).await?.map(|(record, _)| record.epoch))
     }
 
     async fn campaign_once(&self, progress: &Progress<'_>) -> Result<Leadership> {
         let rule = |places: &[_], ours| progress.determine(places, ours);
         let report = |step: Step<'_>| progress.step(step);
         let hold = self.line.wait_and_report(self.marker, rule, report).await?;
-        let entry = match self.ledger() {
-            Some(ledger) => Some(ledger.open_term(&hold, &self.id()).await?),
+        let entry = match self.epoch_node() {
+            Some(epoch_node) => Some(epoch_node.open_term(&hold, &self.id()).await?),
             None => None,
         };
         // A node that replaced this candidate's node before the term began was taken for this candidate's.
@@ -258,7 +258,7 @@ impl Election {
             }),
             None => hold,
         };
-        let entry = entry.filter(|_| self.ledger.is_some());
+        let entry = entry.filter(|_| self.epoch_node.is_some());
         let (line, id) = (&self.line, self.id());
         Ok(Leadership::new(hold, id, entry.as_ref(), line.holder.lost_when, &self.lifecycle))
     }
@@ -269,9 +269,9 @@ impl Election {
 
     /// Returns where terms are counted. Where names are reused, only the epoch distinguishes a leader from a former
     /// one.
-    fn ledger(&self) -> Option<Ledger> {
-        let beside = || Ledger { path: format!("{}-epoch", self.line.directory) };
-        self.ledger.clone().or_else(|| self.reuses_names().then(beside))
+    fn epoch_node(&self) -> Option<EpochNode> {
+        let beside = || EpochNode { path: format!("{}-epoch", self.line.directory) };
+        self.epoch_node.clone().or_else(|| self.reuses_names().then(beside))
     }
 
     /// Returns whether another leader's node may get the name that this one's had.

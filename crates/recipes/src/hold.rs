@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::guard::run_until;
 use crate::hold_options::LostWhen;
 use crate::owned_node::{Incarnation, OwnedNode};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// An ephemeral node that is ours. Dropping it deletes the node in the background.
 #[derive(Debug)]
@@ -183,7 +183,7 @@ impl Hold {
     }
 
     /// Leaves the node to other code: dropping this does not delete it from now on.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn disarm(&mut self) {
         self.released = true;
     }
 
@@ -205,9 +205,9 @@ impl Hold {
     }
 
     async fn node_deleted(&self) {
-        let patient = patient(self.client());
+        let retrying = retrying(self.client());
         loop {
-            match patient.get(self.path()).watch().await {
+            match retrying.get(self.path()).watch().await {
                 Ok((node, watch)) if node.stat.czxid == self.node.czxid => {
                     // Whatever happened, the next read shows whether the node still exists.
                     let _ = watch.await;

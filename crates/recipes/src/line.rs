@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::Holder;
-use crate::patient::{begins_again, patient};
+use crate::retrying::{must_restart, retrying};
 use creation::Creation;
 
 pub(crate) use names::{OFFER, READ_LOCK, WRITE_LOCK, place_in};
@@ -109,15 +109,15 @@ impl Line {
             let session = self.holder.client.connected_session().await?;
             report(Step::Joining);
             let hold = match self.join(&session, marker).await {
-                Err(error) if begins_again(&self.holder.client, &error) => continue,
+                Err(error) if must_restart(&self.holder.client, &error) => continue,
                 joined => joined?,
             };
             report(Step::Joined(hold.name()));
             match self.turn_of(&hold, &rule, &report).await {
-                Ok(Standing::Turn) => return Ok(hold),
+                Ok(WaitResult::Turn) => return Ok(hold),
                 // Our node was deleted, or the session has ended: start again.
-                Ok(Standing::NotInLine) => {}
-                Err(error) if begins_again(&self.holder.client, &error) => {}
+                Ok(WaitResult::NotInLine) => {}
+                Err(error) if must_restart(&self.holder.client, &error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -134,7 +134,7 @@ impl Line {
     ) -> Result<Option<Hold>> {
         loop {
             match self.try_in_session(marker, &rule).await {
-                Err(error) if begins_again(&self.holder.client, &error) => {}
+                Err(error) if must_restart(&self.holder.client, &error) => {}
                 tried => return tried,
             }
         }
@@ -146,7 +146,7 @@ impl Line {
         rule: &impl Fn(&[Place], usize) -> Turn,
     ) -> Result<Option<Hold>> {
         let session = self.holder.client.connected_session().await?;
-        let client = patient(&self.holder.client.bound_to(&session));
+        let client = retrying(&self.holder.client.bound_to(&session));
         // The server may be behind changes by other clients of which the caller knows.
         let synced = client.sync(&self.directory).send();
         let mut places = self.places(&client).await?;
@@ -192,7 +192,7 @@ impl Line {
     /// Creates our node, at the end of the line.
     pub(crate) async fn join(&self, session: &Session, marker: &str) -> Result<Hold> {
         let client = self.holder.client.bound_to(session);
-        let create = patient(&client)
+        let create = retrying(&client)
             .create(&self.path(marker), self.holder.owner.clone())
             .ephemeral()
             .sequential();
@@ -214,7 +214,7 @@ impl Line {
     async fn join_exactly_once(&self, session: &Session, marker: &str) -> Result<Hold> {
         let client = self.holder.client.bound_to(session);
         let creation = Creation {
-            client: patient(&client),
+            client: retrying(&client),
             directory: self.directory.clone(),
             receipts_beside: self.directory.clone(),
             // Programs that use ZooKeeper's recipes expect the directory to be permanent.
@@ -238,7 +238,7 @@ impl Line {
         &self,
         hold: &Hold,
         rule: &impl Fn(&[Place], usize) -> Turn,
-    ) -> Result<Standing> {
+    ) -> Result<WaitResult> {
         self.turn_of(hold, rule, &|_| {}).await
     }
 
@@ -247,19 +247,19 @@ impl Line {
         hold: &Hold,
         rule: &impl Fn(&[Place], usize) -> Turn,
         report: &impl Fn(Step<'_>),
-    ) -> Result<Standing> {
-        let patient = patient(hold.client());
+    ) -> Result<WaitResult> {
+        let retrying = retrying(hold.client());
         loop {
             report(Step::Looking);
-            let Some(places) = self.places_with(&patient, hold).await? else {
-                return Ok(Standing::NotInLine);
+            let Some(places) = self.places_with(&retrying, hold).await? else {
+                return Ok(WaitResult::NotInLine);
             };
             let Some(ours) = places.iter().position(|place| place.name == hold.name()) else {
-                return Ok(Standing::NotInLine);
+                return Ok(WaitResult::NotInLine);
             };
             match rule(&places, ours) {
-                Turn::Ours => return Ok(Standing::Turn),
-                Turn::After(name) => self.wait_until_gone(&patient, &name, report).await?,
+                Turn::Ours => return Ok(WaitResult::Turn),
+                Turn::After(name) => self.wait_until_gone(&retrying, &name, report).await?,
             }
         }
     }
@@ -299,7 +299,7 @@ impl Line {
 }
 
 /// The result of waiting.
-pub(crate) enum Standing {
+pub(crate) enum WaitResult {
     Turn,
     NotInLine,
 }

@@ -13,7 +13,7 @@
 //! it takes a full `stale_after` until a hanging machine is noticed. The `reportedAt` of the reporter's clock and the
 //! server's `mtime` are only for display.
 
-mod silence;
+mod staleness;
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -34,7 +34,7 @@ use crate::membership::changes::changes_from_nothing;
 use crate::membership::roster::{Content, Roster};
 use crate::path::{self, check_name, child};
 use crate::persistent_node::PersistentNode;
-use silence::Silence;
+use staleness::Staleness;
 
 /// The report of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,7 +154,7 @@ pub struct Monitor<T> {
     changes: Events<Change<Machine<T>>>,
     connection: ConnectionEvents,
     machines: BTreeMap<String, Arc<Machine<T>>>,
-    silence: Silence,
+    staleness: Staleness,
 }
 
 impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
@@ -177,7 +177,7 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
             changes: changes_from_nothing(&roster),
             connection,
             machines: BTreeMap::new(),
-            silence: Silence::new(stale_after),
+            staleness: Staleness::new(stale_after),
         })
     }
 
@@ -190,20 +190,20 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
     /// Returns whether a machine was stale at the last event that was read.
     #[must_use]
     pub fn is_stale(&self, machine: &str) -> bool {
-        self.silence.is_stale(machine)
+        self.staleness.is_stale(machine)
     }
 
     /// Returns the next event; `None` when the client is closed. Cancel-safe.
     pub async fn next(&mut self) -> Option<MonitorEvent<T>> {
         loop {
-            let deadline = self.silence.next_deadline();
+            let deadline = self.staleness.next_deadline();
             let silent = pin!(sleep_at(deadline));
             tokio::select! {
                 biased;
                 Some(event) = self.connection.next() => self.note_connection(event),
                 change = self.changes.next() => return change.map(|change| self.note(change)),
                 () = silent => {
-                    if let Some(machine) = self.first_silent() {
+                    if let Some(machine) = self.first_stale() {
                         return Some(MonitorEvent::Stale(machine));
                     }
                 }
@@ -218,16 +218,16 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
             ConnectionEvent::Connected { .. } | ConnectionEvent::Reconnected { .. }
         );
         if is_back {
-            self.silence.start_again(Instant::now());
+            self.staleness.restart(Instant::now());
         }
     }
 
-    fn first_silent(&mut self) -> Option<Arc<Machine<T>>> {
+    fn first_stale(&mut self) -> Option<Arc<Machine<T>>> {
         if !self.client.state().is_connected() {
-            self.silence.start_again(Instant::now());
+            self.staleness.restart(Instant::now());
             return None;
         }
-        let id = self.silence.take_overdue(Instant::now())?;
+        let id = self.staleness.take_overdue(Instant::now())?;
         self.machines.get(&id).cloned()
     }
 
@@ -235,24 +235,24 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
         let now = Instant::now();
         match change {
             Change::Joined(machine) => {
-                self.heard(&machine, now);
+                self.note_seen(&machine, now);
                 MonitorEvent::Joined(machine)
             }
             Change::Changed(machine) => {
-                self.heard(&machine, now);
+                self.note_seen(&machine, now);
                 MonitorEvent::Updated(machine)
             }
             Change::Left(machine) => {
                 self.machines.remove(&machine.id);
-                self.silence.forget(&machine.id);
+                self.staleness.forget(&machine.id);
                 MonitorEvent::Left(machine)
             }
         }
     }
 
-    fn heard(&mut self, machine: &Arc<Machine<T>>, now: Instant) {
+    fn note_seen(&mut self, machine: &Arc<Machine<T>>, now: Instant) {
         self.machines.insert(machine.id.clone(), Arc::clone(machine));
-        self.silence.heard(&machine.id, now);
+        self.staleness.note_seen(&machine.id, now);
     }
 }
 

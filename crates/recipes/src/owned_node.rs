@@ -21,7 +21,7 @@ use bytes::Bytes;
 use herdsman_client::{Client, Created, ErrorKind, Fenced, Op, Outcome, Reply, Zxid};
 
 use crate::error::{Error, Result};
-use crate::patient::{PAUSE, patient};
+use crate::retrying::{PAUSE, retrying};
 
 /// An ephemeral node of ours.
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ impl OwnedNode {
 
     /// Returns whether this very node still exists, as the server knows it.
     pub(crate) async fn is_there(&self) -> Result<bool> {
-        let stat = patient(&self.client).exists(&self.path).await?;
+        let stat = retrying(&self.client).exists(&self.path).await?;
         Ok(stat.is_some_and(|stat| stat.czxid == self.czxid))
     }
 
@@ -149,7 +149,7 @@ impl OwnedNode {
 
     /// Sends the removal in one request; `None` if the node has to be read before.
     fn send_removal(&self, end: End) -> Option<Reply<()>> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         match &self.naming {
             Naming::Unique => Some(client.delete(&self.path).send()),
             Naming::Reused => None,
@@ -211,7 +211,7 @@ impl OwnedNode {
         mut may_write: bool,
         end: End,
     ) -> herdsman_client::Result<bool> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         loop {
             // This may be a different server, which is behind.
             client.sync(&self.path).await?;
@@ -283,8 +283,8 @@ impl Incarnation {
 
 /// Returns whether the reply was lost, or the server failed before or after the deletion: the next attempt finds out.
 fn is_in_doubt(error: &herdsman_client::Error) -> bool {
-    let may_pass = error.is_retriable() || matches!(error.kind(), ErrorKind::Server(_));
-    may_pass && error.outcome() == Outcome::Unknown
+    let is_transient = error.is_retriable() || matches!(error.kind(), ErrorKind::Server(_));
+    is_transient && error.outcome() == Outcome::Unknown
 }
 
 /// Pauses after a failure reported by the server. (A request without a connection waits anyway.)

@@ -127,7 +127,7 @@ pub fn rebalance<I: Into<String>, M: Into<String>>(
     }
     let shares = plan_shares(&next, items.len());
     trim(&mut next, &shares);
-    deal_out(&mut next, &shares, items);
+    distribute(&mut next, &shares, items);
     next
 }
 
@@ -156,7 +156,7 @@ fn trim(assignment: &mut Assignment, shares: &BTreeMap<String, usize>) {
 }
 
 /// Gives the items without an owner to members that have less than their share.
-fn deal_out(
+fn distribute(
     assignment: &mut Assignment,
     shares: &BTreeMap<String, usize>,
     items: BTreeSet<String>,

@@ -43,7 +43,7 @@ use crate::membership::roster::{Content, Roster};
 use crate::messaging::envelope::from_json;
 use crate::path::{self, check_name, child};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
-use divider::{Acknowledged, Divider, Places};
+use divider::{Acknowledged, Directories, Divider};
 use plan::Owner;
 
 /// Updates that wait for a slow reader. Beyond that, the member acquires nothing until they are read.
@@ -73,7 +73,7 @@ pub enum Update {
 
 /// Items to be released. Dropping this confirms that this member no longer works on them.
 #[derive(Debug)]
-#[must_use = "the items are given away when this is dropped"]
+#[must_use = "the items are released when this is dropped"]
 pub struct Release {
     items: BTreeMap<String, Zxid>,
     /// At most one message is sent for each `Release`, and there is at most one `Release` for each item.
@@ -118,11 +118,12 @@ impl PartitionerOptions {
 
     /// Joins, and waits until that is done. An earlier session of the same member has to end first.
     pub async fn join(self) -> Result<Partitioner> {
-        let (places, items) = self.check()?;
-        let roster = Roster::open(&self.client, &places.members, owner_only()).await?;
-        let owners = Roster::open(&self.client, &places.owners, Content::Data(Box::new(owner_of)));
+        let (directories, items) = self.check()?;
+        let roster = Roster::open(&self.client, &directories.members, owner_only()).await?;
+        let owners =
+            Roster::open(&self.client, &directories.owners, Content::Data(Box::new(owner_of)));
         let owners = owners.await?;
-        let path = child(&places.members, &self.member);
+        let path = child(&directories.members, &self.member);
         let node = PersistentNode::at(&self.client, &path, "");
         // Two programs with one id must not delete each other's node.
         let node = node.on_foreign_node(OnForeignNode::Wait).start()?;
@@ -130,25 +131,25 @@ impl PartitionerOptions {
         let (updates, updates_seen) = mpsc::channel(UPDATES_MAX);
         let (owned, owned_seen) = watch::channel(BTreeMap::new());
         let PartitionerOptions { client, member, settle, .. } = self;
-        let divider = Divider::new(client, member, items, places)
-            .with_views(roster.subscribe(), owners.subscribe())
-            .with_outlets(updates, owned);
+        let divider = Divider::new(client, member, items, directories)
+            .with_snapshots(roster.subscribe(), owners.subscribe())
+            .with_senders(updates, owned);
         let task = tokio::spawn(divider.run(node, settle));
         Ok(Partitioner { updates: updates_seen, owned: owned_seen, task })
     }
 
-    fn check(&self) -> Result<(Places, BTreeSet<String>)> {
+    fn check(&self) -> Result<(Directories, BTreeSet<String>)> {
         path::check(&self.path)?;
         check_name("a member's id", &self.member)?;
         if self.items.is_empty() {
             return Err(Error::invalid("there must be items to divide"));
         }
-        let places = Places::below(&self.path);
+        let directories = Directories::below(&self.path);
         for item in &self.items {
             check_name("an item", item)?;
-            path::check(&child(&places.owners, item))?;
+            path::check(&child(&directories.owners, item))?;
         }
-        Ok((places, self.items.iter().cloned().collect()))
+        Ok((directories, self.items.iter().cloned().collect()))
     }
 }
 
@@ -192,7 +193,7 @@ fn owner_of(item: &str, node: &Node) -> Owner {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "all items are given up when this is dropped"]
+#[must_use = "all items are released when this is dropped"]
 pub struct Partitioner {
     updates: mpsc::Receiver<Update>,
     owned: watch::Receiver<BTreeMap<String, Zxid>>,

@@ -10,11 +10,11 @@
 //!
 //! Deliberately not here: if another client writes data into the node, it is left as it is.
 
-mod keeper;
 mod make_persistent;
 mod pace;
 mod sequential;
 mod spec;
+mod task;
 
 use std::time::Duration;
 
@@ -24,9 +24,9 @@ use tokio::sync::watch;
 
 use crate::error::{Error, Result};
 use crate::events::Events;
-use keeper::Keeper;
 pub(crate) use pace::Pace;
 use spec::Spec;
+use task::NodeTask;
 
 /// What to do when there is a node at the path that does not belong to our session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -121,17 +121,17 @@ impl PersistentNodeOptions {
     pub fn start(self) -> Result<PersistentNode> {
         let PersistentNodeOptions { client, spec, data } = self;
         spec.check()?;
-        let (wishes, wishes_seen) = watch::channel(Wish { data, revision: 0, end: None });
+        let (desired, desired_seen) = watch::channel(Desired { data, revision: 0, end: None });
         let (reports, reports_seen) = watch::channel(Report::default());
         let path = spec.path.clone();
-        client.clone().spawn(Keeper::new(client, spec, wishes_seen, reports).run());
-        Ok(PersistentNode { path, wishes, reports: reports_seen })
+        client.clone().spawn(NodeTask::new(client, spec, desired_seen, reports).run());
+        Ok(PersistentNode { path, desired, reports: reports_seen })
     }
 }
 
 /// The state that the handle wants the task to reach.
 #[derive(Clone, Debug)]
-struct Wish {
+struct Desired {
     data: Bytes,
     /// A number that grows with each change of the data.
     revision: u64,
@@ -186,7 +186,7 @@ impl Default for Report {
 #[must_use = "the node is deleted when this is dropped"]
 pub struct PersistentNode {
     path: String,
-    wishes: watch::Sender<Wish>,
+    desired: watch::Sender<Desired>,
     reports: watch::Receiver<Report>,
 }
 
@@ -243,15 +243,15 @@ impl PersistentNode {
 
     /// Does the same without waiting.
     pub(crate) fn put_data(&self, data: impl Into<Bytes>) {
-        self.wishes.send_modify(|wish| {
-            wish.data = data.into();
-            wish.revision += 1;
+        self.desired.send_modify(|desired| {
+            desired.data = data.into();
+            desired.revision += 1;
         });
     }
 
     /// Waits until the data that was given last is written.
     pub(crate) async fn flush(&self) -> Result<()> {
-        let wanted = self.wishes.borrow().revision;
+        let wanted = self.desired.borrow().revision;
         self.wait_for(|report| report.written >= Some(wanted)).await
     }
 
@@ -260,11 +260,11 @@ impl PersistentNode {
     /// by now.
     pub(crate) async fn make_persistent(mut self, data: impl Into<Bytes>) -> Result<()> {
         let mut wanted = 0;
-        self.wishes.send_modify(|wish| {
-            wish.data = data.into();
-            wish.revision += 1;
-            wish.end = Some(End::MakePersistent);
-            wanted = wish.revision;
+        self.desired.send_modify(|desired| {
+            desired.data = data.into();
+            desired.revision += 1;
+            desired.end = Some(End::MakePersistent);
+            wanted = desired.revision;
         });
         self.ended().await?;
         let is_written = self.reports.borrow().written >= Some(wanted);
@@ -283,9 +283,9 @@ impl PersistentNode {
     }
 
     fn end(&self, how: End) {
-        self.wishes.send_if_modified(|wish| {
-            let is_first = wish.end.is_none();
-            wish.end.get_or_insert(how);
+        self.desired.send_if_modified(|desired| {
+            let is_first = desired.end.is_none();
+            desired.end.get_or_insert(how);
             is_first
         });
     }

@@ -39,7 +39,7 @@ mod capacity;
 mod clock;
 mod delay;
 mod id;
-mod intake;
+mod item_store;
 mod names;
 mod payload;
 mod priority;
@@ -53,7 +53,7 @@ mod work;
 
 pub use delay::DelayQueue;
 pub use id::IdQueue;
-pub use intake::ITEM_BYTES_MAX;
+pub use item_store::ITEM_BYTES_MAX;
 pub use names::{ItemKind, QueueLayout, item_kind};
 pub use priority::PriorityQueue;
 pub use sharded::ShardedQueue;
@@ -64,7 +64,7 @@ pub use work::{WorkItem, WorkOptions, WorkQueue};
 
 use herdsman_client::{Client, ErrorKind, Lifetime};
 
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// Makes sure that a directory exists. A reply lost here does not matter, and must not be reported as an unknown
 /// outcome of an item's transaction.
@@ -73,7 +73,7 @@ async fn ensure(
     path: &str,
     lifetime: Lifetime,
 ) -> Result<(), herdsman_client::Error> {
-    patient(client).ensure(path, lifetime).await
+    retrying(client).ensure(path, lifetime).await
 }
 
 /// Returns the error for a task that ended with its runtime.

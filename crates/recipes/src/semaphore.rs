@@ -31,7 +31,7 @@ use crate::hold_options::HoldOptions;
 use crate::line::{Line, after_predecessor};
 use crate::lock::{directory, within};
 use crate::path::{self, child};
-use crate::patient::{begins_again, patient};
+use crate::retrying::{must_restart, retrying};
 
 const LEASE: &str = "lease-";
 const LOCK: &str = "lock-";
@@ -115,7 +115,7 @@ impl Semaphore {
         loop {
             let turn = self.locks.wait(LOCK, after_predecessor).await?;
             match self.collect(&turn, count).await {
-                Err(error) if begins_again(&self.locks.holder.client, &error) => {}
+                Err(error) if must_restart(&self.locks.holder.client, &error) => {}
                 collected => return collected,
             }
         }
@@ -132,7 +132,7 @@ impl Semaphore {
         self.check_count(count)?;
         loop {
             match self.try_collect(count).await {
-                Err(error) if begins_again(&self.locks.holder.client, &error) => {}
+                Err(error) if must_restart(&self.locks.holder.client, &error) => {}
                 tried => return tried,
             }
         }
@@ -164,7 +164,7 @@ impl Semaphore {
     /// Creates the leases and waits until they count. If they are dropped before, they are deleted.
     async fn collect(&self, turn: &Hold, count: usize) -> Result<Vec<Permit>> {
         let permits = self.join(turn, count).await?;
-        let client = patient(turn.client());
+        let client = retrying(turn.client());
         loop {
             let (limit, limit_changed) = self.limit_and_watch(&client).await?;
             let (children, leases_changed) =
@@ -181,7 +181,7 @@ impl Semaphore {
 
     async fn try_collect(&self, count: usize) -> Result<Option<Vec<Permit>>> {
         let session = self.leases.holder.client.connected_session().await?;
-        let client = patient(&self.leases.holder.client.bound_to(&session));
+        let client = retrying(&self.leases.holder.client.bound_to(&session));
         let limit = self.limit_and_watch(&client).await?.0;
         let synced = client.sync(&self.leases.directory).send();
         let taken = self.leases.places(&client).await?.len();
@@ -263,7 +263,7 @@ async fn watched(watch: Option<Watch>) -> Result<()> {
 
 /// One of the semaphore's permits; see [`Hold`] for all that it can do. Dropping it releases it in the background.
 #[derive(Debug)]
-#[must_use = "a permit is given back when it is dropped"]
+#[must_use = "a permit is released when it is dropped"]
 pub struct Permit {
     hold: Hold,
 }

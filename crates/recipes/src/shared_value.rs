@@ -63,27 +63,27 @@ impl<T> fmt::Debug for Shared<T> {
 
 impl Shared<Bytes> {
     /// Creates the node with this initial value if it is missing, and starts to follow it.
-    pub async fn start(client: &Client, path: &str, seed: impl Into<Bytes>) -> Result<Self> {
-        Shared::start_with(client, path, &seed.into(), Raw).await
+    pub async fn start(client: &Client, path: &str, initial: impl Into<Bytes>) -> Result<Self> {
+        Shared::start_with(client, path, &initial.into(), Raw).await
     }
 }
 
 impl Shared<i32> {
     /// Creates the node with this initial value if it is missing, and starts to follow it.
-    pub async fn start(client: &Client, path: &str, seed: i32) -> Result<Self> {
-        Shared::start_with(client, path, &seed, BigEndianI32).await
+    pub async fn start(client: &Client, path: &str, initial: i32) -> Result<Self> {
+        Shared::start_with(client, path, &initial, BigEndianI32).await
     }
 }
 
 impl<T: Send + Sync + 'static> Shared<T> {
-    async fn start_with<C>(client: &Client, path: &str, seed: &T, codec: C) -> Result<Self>
+    async fn start_with<C>(client: &Client, path: &str, initial: &T, codec: C) -> Result<Self>
     where
         C: Decode<T> + Encode<T> + Clone,
     {
-        let data = codec.encode(seed).map_err(codec::at(path))?;
-        plant(client, path, &data).await?;
+        let data = codec.encode(initial).map_err(codec::at(path))?;
+        create_if_missing(client, path, &data).await?;
         let config = ConfigOptions::new(codec.clone()).start(client, path).await?;
-        config.heard().await?;
+        config.synced().await?;
         let (decode, encode) = (Arc::new(codec.clone()), Arc::new(codec));
         Ok(Shared { client: client.clone(), path: path.to_owned(), config, decode, encode })
     }
@@ -138,7 +138,7 @@ impl<T: Send + Sync + 'static> Shared<T> {
 }
 
 /// Makes sure that there is a node. It does not matter whose initial value it has.
-async fn plant(client: &Client, path: &str, data: &Bytes) -> Result<(), ClientError> {
+async fn create_if_missing(client: &Client, path: &str, data: &Bytes) -> Result<(), ClientError> {
     loop {
         match client.create(path, data.clone()).container_parents().await {
             Ok(_) => return Ok(()),

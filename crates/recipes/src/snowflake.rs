@@ -86,13 +86,15 @@ pub enum SnowflakeError {
         worker_id: u16,
     },
     /// All 4,096 ids of this millisecond have been issued.
-    #[error("all ids of this millisecond are given; the next can be given in {wait_ms} ms")]
+    #[error(
+        "all ids of this millisecond have been issued; the next one is available in {wait_ms} ms"
+    )]
     SequenceExhausted {
         /// How long to wait.
         wait_ms: u64,
     },
     /// The clock went back by no more than [`STEP_BACK_MS_MAX`].
-    #[error("the clock went back a little; the next id can be given in {wait_ms} ms")]
+    #[error("the clock went back a little; the next id is available in {wait_ms} ms")]
     ClockBehind {
         /// How long to wait.
         wait_ms: u64,
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_lie_where_the_drawing_says() {
+    fn the_parts_are_where_the_diagram_shows() {
         let mut ids = ids(5);
         assert_eq!(ids.next(EPOCH_MS + 3), Ok(3 << 22 | 5 << 12));
         assert_eq!(ids.next(EPOCH_MS + 3), Ok(3 << 22 | 5 << 12 | 1));
@@ -296,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_worker_repeats_nothing_of_its_former_life() {
+    fn a_resumed_worker_repeats_no_earlier_id() {
         let mut ids = ids(1).resume_after(NOW_MS);
         assert_eq!(ids.next(NOW_MS), Err(SnowflakeError::SequenceExhausted { wait_ms: 1 }));
         assert!(ids.next(NOW_MS + 1).is_ok());

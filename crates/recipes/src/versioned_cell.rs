@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_mark_is_taken_off() {
+    fn only_a_complete_mark_is_removed() {
         let id = "0123456789abcdef0123456789abcdef";
         assert_eq!(without_mark(format!("w:{id}\n{{}}").as_bytes()), b"{}");
         assert_eq!(without_mark(format!("w:{id}\n").as_bytes()), b"");

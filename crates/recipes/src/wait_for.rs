@@ -57,7 +57,7 @@ pub struct Contender {
     /// Whether it wants to read or to write.
     pub kind: LockKind,
     /// Whether it holds the lock.
-    pub standing: Standing,
+    pub state: ContenderState,
 }
 
 /// How a lock is taken.
@@ -71,7 +71,7 @@ pub enum LockKind {
 
 /// Whether a contender holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ContenderState {
     /// It holds the lock.
     Holds,
     /// It waits for the lock.
@@ -97,8 +97,8 @@ impl LockQueue {
                 LockKind::Write => contenders.is_empty(),
             };
             writer_before |= kind == LockKind::Write;
-            let standing = if holds { Standing::Holds } else { Standing::Waits };
-            contenders.push(Contender { owner: owner.into(), kind, standing });
+            let state = if holds { ContenderState::Holds } else { ContenderState::Waits };
+            contenders.push(Contender { owner: owner.into(), kind, state });
         }
         Self { path: path.into(), contenders }
     }
@@ -125,7 +125,7 @@ impl LockQueue {
                     place.checked_sub(1)
                 }
             };
-            last_before.filter(|_| contender.standing == Standing::Waits)
+            last_before.filter(|_| contender.state == ContenderState::Waits)
         });
         blocked.collect()
     }
@@ -156,9 +156,9 @@ impl LockQueue {
             waiter: self.contenders[place].owner.clone(),
             path: self.path.clone(),
             blocker: blocker.owner.clone(),
-            obstacle: match blocker.standing {
-                Standing::Holds => Obstacle::Holder,
-                Standing::Waits => Obstacle::Queued,
+            obstacle: match blocker.state {
+                ContenderState::Holds => Obstacle::Holder,
+                ContenderState::Waits => Obstacle::Queued,
             },
         }
     }
@@ -204,14 +204,14 @@ impl fmt::Display for Wait {
 pub struct Deadlock {
     /// A shortest cycle: each blocker is the next waiter, and the last one's is the first. It begins with the first
     /// owner by name. An owner that is between two of them in a queue without being part of the problem is not in it.
-    pub circle: Vec<Wait>,
+    pub cycle: Vec<Wait>,
     /// The other owners that wait for this cycle and for which it waits, in order.
     pub stuck: Vec<String>,
 }
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, wait) in self.circle.iter().enumerate() {
+        for (index, wait) in self.cycle.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
             write!(f, "{separator}{wait}")?;
         }

@@ -112,7 +112,7 @@ impl LeastConnections {
         Some(picked)
     }
 
-    /// Counts a request to an instance as under way until the guard is dropped.
+    /// Counts a request to an instance as in flight until the guard is dropped.
     pub fn begin(&self, id: &str) -> InFlight {
         let mut counts = self.counts.lock();
         let id = counts.get_key_value(id).map_or_else(|| Arc::from(id), |(id, _)| Arc::clone(id));
@@ -169,7 +169,7 @@ impl PartialEq for Cost {
 impl Eq for Cost {}
 
 /// A request in flight. Dropping it ends the count; it can be dropped on any thread.
-#[must_use = "the request counts as under way until this is dropped"]
+#[must_use = "the request counts as in flight until this is dropped"]
 pub struct InFlight {
     counted: Option<(Arc<Mutex<Counts>>, Arc<str>)>,
 }
@@ -337,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_of_those_who_stay_survive_a_change_of_the_list() {
+    fn counts_of_remaining_instances_survive_a_change_of_the_list() {
         let mut least = LeastConnections::new(());
         let _busy = least.begin("a");
         let gone = least.begin("gone");
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         let mut least = LeastConnections::new(());
         assert_eq!(id_of(least.pick(&instances(&[]))), "-");
         assert_eq!(id_of(least.pick(&instances(&[("a", 0), ("b", 0)]))), "-");

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_forgives_errors_but_not_a_sentence() {
+    fn a_success_clears_errors_but_does_not_end_the_time_aside() {
         let (mut outliers, now) = (outliers(), Instant::now());
         let list = [("a", 1), ("b", 1)];
         outliers.note_error("a", now);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_from_before_is_no_harm() {
+    fn an_earlier_time_does_no_harm() {
         let (mut outliers, now) = (outliers(), Instant::now());
         outliers.note_error("a", now + 10 * SECOND);
         outliers.note_error("a", now);

@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn random_minds_no_weight_but_zero() {
+    fn random_ignores_all_weights_but_zero() {
         let list = instances(&[("a", 1), ("none", 0), ("b", 1000)]);
         let mut random = Random::new(fastrand::Rng::with_seed(42));
         let counts = tally(10_000, || random.pick(&list));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         for list in [instances(&[]), instances(&[("a", 0), ("b", 0)])] {
             assert!(Random::new(fastrand::Rng::with_seed(1)).pick(&list).is_none());
             assert!(WeightedRandom::new(fastrand::Rng::with_seed(1)).pick(&list).is_none());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_left_is_not_picked_and_one_that_came_is() {
+    fn an_instance_that_left_is_not_picked_and_a_new_one_is() {
         let before = instances(&[("a", 1), ("b", 5)]);
         let after = instances(&[("b", 5), ("c", 5)]);
         let mut random = Random::new(fastrand::Rng::with_seed(3));

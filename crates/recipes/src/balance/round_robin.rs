@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         assert_eq!(turns(&mut RoundRobin::new(), &[], 2), "--");
         assert_eq!(turns(&mut RoundRobin::new(), &[("a", 0), ("b", 0)], 2), "--");
         let mut anywhere = RoundRobin::starting_anywhere(fastrand::Rng::with_seed(1));
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_list_skips_and_repeats_nobody() {
+    fn a_change_of_the_list_neither_skips_nor_repeats() {
         let mut round_robin = RoundRobin::new();
         assert_eq!(turns(&mut round_robin, &[("a", 1), ("b", 1), ("d", 1)], 2), "ab");
         // The instance of the last pick leaves, another one joins, and the order changes.

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_ten_that_leaves_moves_its_sources_only() {
+    fn only_the_sources_of_an_instance_that_leaves_move() {
         let mut by_source = SourceHash::new();
         let all = nodes(10);
         let before = placement(&mut by_source, &all);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_comes_takes_a_share_from_the_others() {
+    fn a_new_instance_takes_a_share_from_the_others() {
         let mut by_source = SourceHash::new();
         let before = placement(&mut by_source, &nodes(10));
         let after = placement(&mut by_source, &nodes(11));
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         let mut by_source = SourceHash::new();
         assert!(by_source.pick(&instances(&[("a", 0)]), "x").is_none());
         assert!(by_source.pick(&instances(&[("a", 1)]), "x").is_some());

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back() {
+    fn names_are_parsed_back() {
         for algorithm in Algorithm::ALL {
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
         }
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_algorithm_leaves_zero_weights_alone_and_finds_nobody_in_nothing() {
+    fn every_algorithm_ignores_zero_weights_and_empty_lists() {
         for algorithm in Algorithm::ALL {
             let mut strategy = algorithm.strategy(fastrand::Rng::with_seed(1), ());
             assert!(strategy.pick(&instances(&[]), "x").is_none(), "{algorithm}");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         assert_eq!(turns(&mut WeightedRoundRobin::new(), &[], 2), "--");
         assert_eq!(turns(&mut WeightedRoundRobin::new(), &[("a", 0), ("b", 0)], 2), "--");
     }
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_stay_keep_their_credit() {
+    fn remaining_instances_keep_their_credit() {
         let mut round_robin = WeightedRoundRobin::new();
         assert_eq!(turns(&mut round_robin, &[("a", 1), ("b", 1), ("c", 1)], 1), "a");
         // It is still the turn of b and c, before a gets another.
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn smaller_weights_do_not_leave_anyone_in_debt_for_long() {
+    fn smaller_weights_do_not_leave_a_long_debt() {
         let mut round_robin = WeightedRoundRobin::new();
         turns(&mut round_robin, &[("a", 100_000), ("b", 1)], 50_001);
         let after = turns(&mut round_robin, &[("a", 1), ("b", 1)], 20);
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_full_round_gives_everyone_exactly_its_weight(
+        fn a_full_round_picks_each_exactly_by_its_weight(
             weights in prop::collection::vec(0..20_u32, 1..8),
         ) {
             let names: Vec<_> = (0..weights.len()).map(|n| n.to_string()).collect();

@@ -16,7 +16,7 @@ use super::at_most;
 use crate::error::{Error, Result};
 use crate::marked::{Attempt, Marked};
 use crate::path::child;
-use crate::patient::patient;
+use crate::retrying::retrying;
 use crate::until_known::{unless, until_known};
 
 /// Waits for a number of things to happen, in any processes.
@@ -84,7 +84,7 @@ impl CountDownLatch {
 
     /// Waits until the latch is open, through outages too; returns at once if it is open. Cancel-safe.
     pub async fn wait(&self) -> Result<()> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         self.read(&client).await?;
         loop {
             let (open, watch) = client.exists(&self.open_path()).watch().await?;

@@ -34,7 +34,7 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path::child;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// The child of a double barrier's node whose existence lets the members enter.
 pub const READY: &str = "ready";
@@ -65,7 +65,7 @@ pub struct DoubleBarrier {
 /// without it. Dropping or releasing it removes the member without waiting for the others; [`leave`](Inside::leave)
 /// waits.
 #[derive(Debug)]
-#[must_use = "a member that is dropped has left"]
+#[must_use = "a member leaves when it is dropped"]
 pub struct Inside {
     pub(super) hold: Hold,
     pub(super) path: String,
@@ -81,12 +81,12 @@ struct View {
 
 /// What a member does next.
 enum Step {
-    GoIn,
+    Enter,
     /// Wait until `ready` appears.
     Wait(Watch),
     /// Wait until `ready` appears or the node has a size.
     WaitForSize(Watch),
-    LookAgain,
+    ReadAgain,
 }
 
 impl DoubleBarrier {
@@ -152,7 +152,7 @@ impl DoubleBarrier {
     /// size.
     pub async fn publish_size(&self) -> Result<()> {
         match self.size {
-            Some(size) => size.settle(&patient(&self.holder.client), &self.path).await,
+            Some(size) => size.settle(&retrying(&self.holder.client), &self.path).await,
             None => Err(Error::invalid(format!("the barrier {} was given no size", self.path))),
         }
     }
@@ -165,7 +165,7 @@ impl DoubleBarrier {
     /// ended while waiting.
     pub async fn enter(&self) -> Result<Inside> {
         let session = self.holder.client.connected_session().await?;
-        let client = patient(&self.holder.client.bound_to(&session));
+        let client = retrying(&self.holder.client.bound_to(&session));
         let settled = match self.size {
             Some(size) => size.settle(&client, &self.path).await,
             None => Size::wait_for(&client, &self.path).await,
@@ -212,10 +212,10 @@ impl DoubleBarrier {
 
     async fn wait_for_others(&self, hold: &Hold) -> Result<()> {
         loop {
-            let view = self.look(hold.client()).await?;
+            let view = self.read_view(hold.client()).await?;
             match self.step(hold, view).await? {
-                Step::GoIn => return Ok(()),
-                Step::LookAgain => {}
+                Step::Enter => return Ok(()),
+                Step::ReadAgain => {}
                 Step::WaitForSize(on_ready) => tokio::select! {
                     event = on_ready => if event?.kind == EventType::NodeCreated {
                         return Ok(());
@@ -232,7 +232,7 @@ impl DoubleBarrier {
     }
 
     /// Reads the state in one round trip. The watch is set first: a member that enters after it counts this one.
-    async fn look(&self, client: &Client) -> Result<View> {
+    async fn read_view(&self, client: &Client) -> Result<View> {
         let ready = client.exists(&self.ready()).watch().send();
         let node = client.get(&self.path).send();
         let children = client.children(&self.path).send();
@@ -258,7 +258,7 @@ impl DoubleBarrier {
             };
         };
         if is_complete || self.is_of_this_round(hold, &view.members, ready.czxid).await? {
-            return Ok(Step::GoIn);
+            return Ok(Step::Enter);
         }
         self.remove_stale_ready(hold.client(), &view.node).await
     }
@@ -267,9 +267,9 @@ impl DoubleBarrier {
         let unchanged = Op::check(&self.path).version(node.stat.version);
         let create = Op::create(&self.ready(), Bytes::new());
         match client.transaction([unchanged, create]).await {
-            Ok(_) => Ok(Step::GoIn),
-            Err(error) if error.is_node_exists() => Ok(Step::GoIn),
-            Err(error) => look_again_after(error, &ErrorKind::BadVersion),
+            Ok(_) => Ok(Step::Enter),
+            Err(error) if error.is_node_exists() => Ok(Step::Enter),
+            Err(error) => retry_after(error, &ErrorKind::BadVersion),
         }
     }
 
@@ -291,9 +291,9 @@ impl DoubleBarrier {
     async fn remove_stale_ready(&self, client: &Client, node: &Node) -> Result<Step> {
         let mark = Op::set(&self.path, node.data.clone()).version(node.stat.version);
         match client.transaction([mark, Op::delete(&self.ready())]).await {
-            Ok(_) => Ok(Step::LookAgain),
-            Err(error) if error.is_no_node() => Ok(Step::LookAgain),
-            Err(error) => look_again_after(error, &ErrorKind::BadVersion),
+            Ok(_) => Ok(Step::ReadAgain),
+            Err(error) if error.is_no_node() => Ok(Step::ReadAgain),
+            Err(error) => retry_after(error, &ErrorKind::BadVersion),
         }
     }
 
@@ -333,9 +333,9 @@ impl Drop for RemoveOnDrop<'_> {
 }
 
 /// Another member was faster, or the reply was lost: in either case the state must be read again.
-fn look_again_after(error: herdsman_client::Error, expected: &ErrorKind) -> Result<Step> {
+fn retry_after(error: herdsman_client::Error, expected: &ErrorKind) -> Result<Step> {
     match error.kind() == expected || error.is_retriable() {
-        true => Ok(Step::LookAgain),
+        true => Ok(Step::ReadAgain),
         false => Err(error.into()),
     }
 }

@@ -30,7 +30,7 @@ impl Inside {
     /// [`Error::Lost`] if the session ended, now or while inside: the others have not waited for this member.
     pub async fn leave(mut self) -> Result<()> {
         self.wait_for_leavers().await.map_err(lost_if_expired)?;
-        self.hold.let_go();
+        self.hold.disarm();
         Ok(())
     }
 

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_of_others_is_no_size() {
+    fn data_of_other_programs_is_not_a_size() {
         assert_eq!(Size::decode(b""), None);
         assert_eq!(Size::decode(b"10.0.0.5"), None);
         assert_eq!(Size::decode(b"-3"), None);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_no_barrier() {
+    fn a_size_of_zero_is_refused() {
         assert!(matches!(Size::new(0), Err(Error::InvalidArgument(_))));
         let size = Size::new(2).unwrap();
         assert!(!size.is_reached_by(1) && size.is_reached_by(2) && size.is_reached_by(3));

@@ -21,7 +21,7 @@ const DIRTY_MAX: usize = 1 << 16;
 
 /// The latest notification about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dirt {
+pub(super) enum DirtyPath {
     /// It must be read.
     Unread,
     /// This txn deleted it; nothing needs to be read.
@@ -31,7 +31,7 @@ pub(super) enum Dirt {
 /// Paths to read, or the whole tree.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
-    pub(super) paths: BTreeMap<Arc<str>, Dirt>,
+    pub(super) paths: BTreeMap<Arc<str>, DirtyPath>,
     /// Changes were missed: everything has to be compared.
     pub(super) everything: bool,
     /// The connection is lost.
@@ -82,15 +82,15 @@ impl Inbox {
         if kind == EventType::NodeChildrenChanged || !self.scope.admits(&path) {
             return;
         }
-        let dirt = match (kind, zxid) {
-            (EventType::NodeDeleted, Some(zxid)) => Dirt::Deleted(zxid),
-            _ => Dirt::Unread,
+        let dirty = match (kind, zxid) {
+            (EventType::NodeDeleted, Some(zxid)) => DirtyPath::Deleted(zxid),
+            _ => DirtyPath::Unread,
         };
         if self.dirty.paths.len() == DIRTY_MAX {
             self.dirty.paths.clear();
             self.dirty.everything = true;
         }
-        self.dirty.paths.insert(path.into(), dirt);
+        self.dirty.paths.insert(path.into(), dirty);
     }
 
     /// Reports the loss of the connection at once, because the gap itself shows only when there is a connection

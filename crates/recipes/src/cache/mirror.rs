@@ -7,14 +7,14 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 
 use super::CacheOptions;
-use super::board::{Board, Change};
 use super::event::CacheEvent;
 use super::snapshot::Snapshot;
-use super::upkeep::{Upkeep, WatchShape, set_watch};
+use super::state::{CacheState, Change};
+use super::task::{CacheTask, WatchShape, set_watch};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// A running cache. Dropping it ends its task and removes its watch.
 #[derive(Debug)]
@@ -64,10 +64,10 @@ impl Mirror {
         watch: Option<PersistentWatch>,
     ) -> Mirror {
         let root: Arc<str> = path.into();
-        let board = Board::new(options.events_max);
-        let (snapshots, events) = board.readers();
-        let upkeep = maintain(patient(client), root.clone(), shape, options, board, watch);
-        let task = client.spawn(upkeep).abort_handle();
+        let state = CacheState::new(options.events_max);
+        let (snapshots, events) = state.readers();
+        let task = maintain(retrying(client), root.clone(), shape, options, state, watch);
+        let task = client.spawn(task).abort_handle();
         Mirror { root, snapshots, events, task }
     }
 
@@ -110,16 +110,16 @@ async fn maintain(
     root: Arc<str>,
     shape: WatchShape,
     options: CacheOptions,
-    board: Board,
+    state: CacheState,
     watch: Option<PersistentWatch>,
 ) {
     let watch = match watch {
         Some(watch) => watch,
         None => match set_watch(&client, &root, shape).await {
             Ok(watch) => watch,
-            Err(error) => return board.apply(&mut vec![Change::Unreadable(root, error)]),
+            Err(error) => return state.apply(&mut vec![Change::Unreadable(root, error)]),
         },
     };
     let scope = options.scope(root);
-    Upkeep::new(&client, scope, board, watch, &options).run().await;
+    CacheTask::new(&client, scope, state, watch, &options).run().await;
 }

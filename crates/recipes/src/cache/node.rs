@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use herdsman_client::Client;
 
-use super::upkeep::WatchShape;
+use super::task::WatchShape;
 use super::{CacheEvent, CacheOptions, CachedNode, Mirror, Snapshot};
 use crate::error::Result;
 use crate::events::Events;

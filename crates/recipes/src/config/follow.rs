@@ -21,7 +21,7 @@ pub(super) type Validate<T> = Arc<dyn Fn(&T) -> Result<(), Reason> + Send + Sync
 pub(super) struct State<T> {
     pub(super) current: Option<Arc<Versioned<T>>>,
     /// The node has been read, or is known not to exist.
-    pub(super) is_heard: bool,
+    pub(super) is_read: bool,
 }
 
 /// How data is decoded and checked.
@@ -53,7 +53,7 @@ pub(super) async fn start<T: Send + Sync + 'static>(
         None => (None, None),
     };
     let current = value.or(default).map(Arc::new);
-    let states = watch::Sender::new(State { current, is_heard: false });
+    let states = watch::Sender::new(State { current, is_read: false });
     let updates = broadcast::Sender::new(UPDATES_MAX);
     let (receiver, weak) = (states.subscribe(), updates.downgrade());
     let follow = Follow { reading, file, in_file, states, updates, known: None };
@@ -162,7 +162,7 @@ impl<T: Send + Sync + 'static> Follow<T> {
     /// Changes state and stream together, so that a reader that takes both misses nothing.
     fn tell(&self, update: ConfigUpdate<T>) {
         self.states.send_modify(|state| {
-            state.is_heard = true;
+            state.is_read = true;
             if let ConfigUpdate::Value(value) = &update {
                 state.current = Some(value.clone());
             }

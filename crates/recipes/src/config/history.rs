@@ -112,7 +112,7 @@ impl<T: 'static> Publisher<T> {
     /// result is a new publication, so nothing is lost and it can be undone.
     pub async fn rollback(&self, publications: usize) -> Result<Published> {
         if publications == 0 {
-            return Err(Error::invalid("a rollback goes back by at least 1"));
+            return Err(Error::invalid("a rollback must go back by at least 1 publication"));
         }
         let history = self.kept_history()?;
         let names = history.names().await?;

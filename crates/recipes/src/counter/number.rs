@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_lie_as_curator_keeps_them() {
+    fn numbers_are_encoded_as_in_curator() {
         assert_eq!(&258_i64.encode()[..], [0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(&(-2_i32).encode()[..], [0xff, 0xff, 0xff, 0xfe]);
         assert_eq!(i64::decode("/c", &258_i64.encode()), Ok(258));

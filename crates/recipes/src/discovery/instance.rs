@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_take_any_order_missing_fields_and_strangers() {
+    fn any_order_missing_fields_and_unknown_fields_are_read() {
         let read =
             |json: Value| ServiceInstance::<Value>::decode("/p", json.to_string().as_bytes());
         let bare = read(json!({})).unwrap();

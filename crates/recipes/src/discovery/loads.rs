@@ -125,7 +125,7 @@ async fn publish(counts: Arc<LoadCounts>, node: PersistentNode, interval: Durati
         };
         match node.set_data(json).await {
             Ok(()) => published = own,
-            Err(error) => tracing::debug!(%error, "publishing loads"),
+            Err(error) => tracing::debug!(%error, "the loads were not published"),
         }
         sleep(interval).await;
     }

@@ -227,7 +227,7 @@ impl<P: Send + Sync + 'static> ServiceProvider<P> {
 }
 
 /// An instance that was picked for one request. The request counts as in flight until this is dropped.
-#[must_use = "the request counts as under way until this is dropped"]
+#[must_use = "the request counts as in flight until this is dropped"]
 pub struct Picked<P> {
     instance: Arc<ServiceInstance<P>>,
     node: String,

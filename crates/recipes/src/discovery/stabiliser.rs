@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_is_kept_and_who_comes_is_shown_at_once() {
+    fn removed_entries_are_kept_and_new_ones_shown_at_once() {
         let now = Instant::now();
         let mut stabiliser = Stabiliser::new(10 * SECOND, snapshot("a b"));
         assert_eq!(shown(&mut stabiliser, "b c", now), "a b c");
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_stays() {
+    fn an_entry_that_returns_stays() {
         let now = Instant::now();
         let mut stabiliser = Stabiliser::new(10 * SECOND, snapshot("a"));
         assert_eq!(shown(&mut stabiliser, "", now), "a");

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::owned_node::{End, Incarnation, LastData};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// The leader before the current one, as the epoch node has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,26 +65,26 @@ impl Record {
 }
 
 /// The result of reading the epoch node.
-pub(super) type Page = Option<(Record, Stat)>;
+pub(super) type StoredRecord = Option<(Record, Stat)>;
 
 /// The epoch node.
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(super) struct EpochNode {
     pub(super) path: String,
 }
 
 /// One term, as recorded in the epoch node.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    pub(super) ledger: Ledger,
+    pub(super) epoch_node: EpochNode,
     pub(super) record: Record,
     /// The data version that this entry's write has created.
     pub(super) version: i32,
     pub(super) predecessor: Option<Predecessor>,
 }
 
-impl Ledger {
-    pub(super) async fn read(&self, client: &Client) -> Result<Page> {
+impl EpochNode {
+    pub(super) async fn read(&self, client: &Client) -> Result<StoredRecord> {
         let Some(node) = client.get(&self.path).await.optional()? else {
             return Ok(None);
         };
@@ -95,9 +95,9 @@ impl Ledger {
         Ok(Some((record, node.stat)))
     }
 
-    /// Returns the write that begins the term after `page`, and the entry if it succeeds.
-    pub(super) fn next(&self, page: &Page, holder: &str, leader: &str) -> (Op, Entry) {
-        let last = page.as_ref();
+    /// Returns the write that begins the term after `stored`, and the entry if it succeeds.
+    pub(super) fn next(&self, stored: &StoredRecord, holder: &str, leader: &str) -> (Op, Entry) {
+        let last = stored.as_ref();
         let record = Record {
             epoch: last.map_or(0, |(record, _)| record.epoch) + 1,
             leader: leader.to_owned(),
@@ -112,21 +112,21 @@ impl Ledger {
             }
         };
         let predecessor = last.map(|(record, _)| record.predecessor());
-        (op, Entry { ledger: self.clone(), record, version, predecessor })
+        (op, Entry { epoch_node: self.clone(), record, version, predecessor })
     }
 
     /// Begins the term of a node that is first in its line. [`Error::Lost`] if it is no longer first.
     pub(super) async fn open_term(&self, hold: &Hold, leader: &str) -> Result<Entry> {
-        let client = patient(hold.client());
+        let client = retrying(hold.client());
         let mut attempted: Option<Entry> = None;
         loop {
-            let page = self.read(&client).await?;
-            if let (Some((record, _)), Some(entry)) = (&page, &attempted)
+            let stored = self.read(&client).await?;
+            if let (Some((record, _)), Some(entry)) = (&stored, &attempted)
                 && *record == entry.record
             {
                 return Ok(entry.clone());
             }
-            let (op, entry) = self.next(&page, hold.name(), leader);
+            let (op, entry) = self.next(&stored, hold.name(), leader);
             match client.transaction([Op::check(hold.path()), op]).await {
                 Ok(_) => return Ok(entry),
                 Err(error) if error.failed_op() == Some(0) => return Err(Error::Lost),
@@ -170,7 +170,7 @@ impl Entry {
             Record { resigned: end == End::Released, ..record.clone() }.encode()
         });
         Incarnation {
-            guard: self.ledger.path.clone(),
+            guard: self.epoch_node.path.clone(),
             version: Arc::new(self.version.into()),
             marker: None,
             last_data: Some(last_data),

@@ -135,19 +135,19 @@ const EVENTS_KEPT: usize = 64;
 
 /// The sending side of a stream of events. Clones publish to the same readers.
 #[derive(Clone)]
-pub(crate) struct Board<E> {
+pub(crate) struct EventSender<E> {
     send: broadcast::Sender<E>,
 }
 
-impl<E> fmt::Debug for Board<E> {
+impl<E> fmt::Debug for EventSender<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Board").finish_non_exhaustive()
+        f.debug_struct("EventSender").finish_non_exhaustive()
     }
 }
 
-impl<E: Clone + Send + Sync + 'static> Board<E> {
+impl<E: Clone + Send + Sync + 'static> EventSender<E> {
     pub(crate) fn new() -> Self {
-        Board { send: broadcast::Sender::new(EVENTS_KEPT) }
+        EventSender { send: broadcast::Sender::new(EVENTS_KEPT) }
     }
 
     pub(crate) fn publish(&self, event: E) {
@@ -163,22 +163,22 @@ impl<E: Clone + Send + Sync + 'static> Board<E> {
 /// The events of a candidate, and the state after the last one. Clones share both.
 #[derive(Clone, Debug)]
 pub(super) struct Lifecycle {
-    board: Board<ElectionEvent>,
+    sender: EventSender<ElectionEvent>,
     state: Arc<Mutex<ElectionState>>,
 }
 
 impl Lifecycle {
     pub(super) fn new() -> Self {
-        Lifecycle { board: Board::new(), state: Arc::default() }
+        Lifecycle { sender: EventSender::new(), state: Arc::default() }
     }
 
     pub(super) fn publish(&self, event: ElectionEvent) {
         *self.state.lock() = event.state();
-        self.board.publish(event);
+        self.sender.publish(event);
     }
 
     pub(super) fn subscribe(&self) -> Events<ElectionEvent> {
-        self.board.subscribe()
+        self.sender.subscribe()
     }
 
     pub(super) fn state(&self) -> ElectionState {
@@ -188,14 +188,14 @@ impl Lifecycle {
 
 /// The events of a candidate during its term. Dropping it reports that the candidate has stopped.
 #[derive(Debug)]
-pub(super) struct InOffice {
+pub(super) struct TermEvents {
     lifecycle: Lifecycle,
-    is_over: bool,
+    has_ended: bool,
 }
 
-impl InOffice {
+impl TermEvents {
     pub(super) fn new(lifecycle: &Lifecycle) -> Self {
-        InOffice { lifecycle: lifecycle.clone(), is_over: false }
+        TermEvents { lifecycle: lifecycle.clone(), has_ended: false }
     }
 
     pub(super) fn lost(&self, token: u64) {
@@ -209,14 +209,14 @@ impl InOffice {
 
     /// Reports the start of a resignation now, and its end when this is dropped.
     pub(super) fn stopping(&mut self) {
-        self.is_over = true;
+        self.has_ended = true;
         self.lifecycle.publish(ElectionEvent::Stopping);
     }
 }
 
-impl Drop for InOffice {
+impl Drop for TermEvents {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_ended {
             self.lifecycle.publish(ElectionEvent::Stopping);
         }
         self.lifecycle.publish(ElectionEvent::Stopped);
@@ -228,13 +228,13 @@ pub(super) struct Progress<'a> {
     lifecycle: &'a Lifecycle,
     /// The node whose watch was reported, so that a change of its data is not reported again.
     behind: Mutex<Option<String>>,
-    is_over: bool,
+    has_ended: bool,
 }
 
 impl<'a> Progress<'a> {
     pub(super) fn start(lifecycle: &'a Lifecycle) -> Self {
         lifecycle.publish(ElectionEvent::Started);
-        Progress { lifecycle, behind: Mutex::new(None), is_over: false }
+        Progress { lifecycle, behind: Mutex::new(None), has_ended: false }
     }
 
     /// Reports a step on the way to the front of the line.
@@ -269,19 +269,19 @@ impl<'a> Progress<'a> {
     }
 
     pub(super) fn leading(mut self, token: u64) {
-        self.is_over = true;
+        self.has_ended = true;
         self.lifecycle.publish(ElectionEvent::Leading { token });
     }
 
     pub(super) fn failed(mut self, error: &Error) {
-        self.is_over = true;
+        self.has_ended = true;
         self.lifecycle.publish(ElectionEvent::Failed { error: error.clone() });
     }
 }
 
 impl Drop for Progress<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_ended {
             self.lifecycle.publish(ElectionEvent::Stopping);
             self.lifecycle.publish(ElectionEvent::Stopped);
         }

@@ -13,7 +13,7 @@ use herdsman_client::{Client, ErrorKind};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::events::Board;
+use super::events::EventSender;
 use super::{Candidate, Election, ElectionLayout, Leadership, Term};
 use crate::error::{Error, Result};
 use crate::events::Events;
@@ -62,15 +62,15 @@ pub enum CloseMode {
 #[must_use = "the candidate withdraws when this is dropped"]
 pub struct LeaderLatch {
     election: Election,
-    standing: watch::Receiver<Standing>,
-    events: Board<LatchEvent>,
+    state: watch::Receiver<LatchState>,
+    events: EventSender<LatchEvent>,
     closing: oneshot::Sender<CloseMode>,
     task: JoinHandle<Result<()>>,
 }
 
 /// The state of a latch.
 #[derive(Clone, Debug)]
-enum Standing {
+enum LatchState {
     Waiting,
     Leading(Term),
     Failed(Error),
@@ -85,38 +85,38 @@ impl LeaderLatch {
 
     /// Starts a candidate in this election, with its layout and options.
     pub fn of(election: Election) -> Self {
-        let (tell, standing) = watch::channel(Standing::Waiting);
+        let (sender, state) = watch::channel(LatchState::Waiting);
         let (closing, closed) = oneshot::channel();
-        let events = Board::new();
+        let events = EventSender::new();
         let candidacy =
-            Candidacy { election: election.clone(), standing: tell, events: events.clone() };
+            Candidacy { election: election.clone(), state: sender, events: events.clone() };
         let task = election.line.holder.client.spawn(candidacy.run(closed));
-        LeaderLatch { election, standing, events, closing, task }
+        LeaderLatch { election, state, events, closing, task }
     }
 
     /// Returns whether, as far as this process can know, it leads. Does not ask the server.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
-        matches!(&*self.standing.borrow(), Standing::Leading(term) if term.is_trusted())
+        matches!(&*self.state.borrow(), LatchState::Leading(term) if term.is_trusted())
     }
 
     /// Returns the term in which it leads, if it does.
     #[must_use]
     pub fn term(&self) -> Option<Term> {
-        match &*self.standing.borrow() {
-            Standing::Leading(term) if term.is_trusted() => Some(term.clone()),
+        match &*self.state.borrow() {
+            LatchState::Leading(term) if term.is_trusted() => Some(term.clone()),
             _ => None,
         }
     }
 
     /// Waits until it leads. Fails if it never will: the client is closed, or an ACL forbids it. Cancel-safe.
     pub async fn wait_for_leadership(&self) -> Result<Term> {
-        let mut standing = self.standing.clone();
-        let reached = standing.wait_for(|now| !matches!(now, Standing::Waiting)).await;
+        let mut state = self.state.clone();
+        let reached = state.wait_for(|now| !matches!(now, LatchState::Waiting)).await;
         match reached.as_deref() {
-            Ok(Standing::Leading(term)) => Ok(term.clone()),
-            Ok(Standing::Failed(error)) => Err(error.clone()),
-            Ok(Standing::Waiting) | Err(_) => {
+            Ok(LatchState::Leading(term)) => Ok(term.clone()),
+            Ok(LatchState::Failed(error)) => Err(error.clone()),
+            Ok(LatchState::Waiting) | Err(_) => {
                 Err(herdsman_client::Error::not_applied(ErrorKind::Closed).into())
             }
         }
@@ -149,8 +149,8 @@ impl LeaderLatch {
 /// The background task of a latch.
 struct Candidacy {
     election: Election,
-    standing: watch::Sender<Standing>,
-    events: Board<LatchEvent>,
+    state: watch::Sender<LatchState>,
+    events: EventSender<LatchEvent>,
 }
 
 impl Candidacy {
@@ -163,7 +163,7 @@ impl Candidacy {
             let leadership = match campaign {
                 Ok(leadership) => leadership,
                 Err(error) => {
-                    self.standing.send_replace(Standing::Failed(error));
+                    self.state.send_replace(LatchState::Failed(error));
                     // Waiters get the reason; closing is not a failure.
                     return Ok(());
                 }
@@ -180,10 +180,10 @@ impl Candidacy {
     async fn serve(&self, leadership: &Leadership) {
         loop {
             let term = leadership.term().clone();
-            self.standing.send_replace(Standing::Leading(term.clone()));
+            self.state.send_replace(LatchState::Leading(term.clone()));
             self.events.publish(LatchEvent::Gained(term));
             leadership.lost().await;
-            self.standing.send_replace(Standing::Waiting);
+            self.state.send_replace(LatchState::Waiting);
             self.events.publish(LatchEvent::Lost);
             if !leadership.regained().await {
                 return;
@@ -192,7 +192,7 @@ impl Candidacy {
     }
 
     async fn step_down(&self, leadership: Leadership, mode: CloseMode) -> Result<()> {
-        let led = matches!(self.standing.send_replace(Standing::Waiting), Standing::Leading(_));
+        let led = matches!(self.state.send_replace(LatchState::Waiting), LatchState::Leading(_));
         if led && mode == CloseMode::NotifyLost {
             self.events.publish(LatchEvent::Lost);
         }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use herdsman_client::{ConnectionState, Fenced, Session};
 
 use super::epoch::{Entry, Predecessor};
-use super::events::{InOffice, Lifecycle};
+use super::events::{Lifecycle, TermEvents};
 use crate::error::Result;
 use crate::guard::{Guard, run_until};
 use crate::hold::Hold;
@@ -113,11 +113,11 @@ impl Term {
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
-#[must_use = "the leadership is given up when this is dropped"]
+#[must_use = "the leader resigns when this is dropped"]
 pub struct Leadership {
     hold: Hold,
     term: Term,
-    in_office: InOffice,
+    term_events: TermEvents,
 }
 
 impl Leadership {
@@ -138,7 +138,7 @@ impl Leadership {
             session: hold.session().clone(),
             lost_when,
         });
-        Leadership { hold, term, in_office: InOffice::new(lifecycle) }
+        Leadership { hold, term, term_events: TermEvents::new(lifecycle) }
     }
 
     /// Returns the facts of this term, to keep or to pass on.
@@ -163,7 +163,7 @@ impl Leadership {
     /// the node was deleted. Cancel-safe; costs a watch while awaited.
     pub async fn lost(&self) {
         self.hold.lost().await;
-        self.in_office.lost(self.token());
+        self.term_events.lost(self.token());
     }
 
     /// Returns, after a loss, whether it turned out that no other candidate has led since. Waits until the connection
@@ -177,7 +177,7 @@ impl Leadership {
         }
         let is_still_held = self.hold.is_there().await.unwrap_or(false);
         if is_still_held {
-            self.in_office.regained();
+            self.term_events.regained();
         }
         is_still_held
     }
@@ -193,8 +193,8 @@ impl Leadership {
     ///
     /// [`Error::Lost`] means that it did not lead any more; it is certainly released now.
     pub async fn resign(self) -> Result<()> {
-        let Leadership { hold, mut in_office, .. } = self;
-        in_office.stopping();
+        let Leadership { hold, mut term_events, .. } = self;
+        term_events.stopping();
         hold.release().await
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::error::Result;
 use crate::events::Events;
 use crate::line::Line;
-use crate::patient::{begins_again, patient};
+use crate::retrying::{must_restart, retrying};
 
 /// A candidate in the line of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub(super) fn observe(line: Line) -> Events<Option<Candidate>> {
     client.spawn(async move {
         tokio::select! {
             Err(error) = follow(&line, &send) => {
-                tracing::debug!(%error, "the observation of an election ends");
+                tracing::debug!(%error, "the observation of an election has ended");
             }
             () = send.closed() => {}
         }
@@ -93,9 +93,9 @@ pub(super) async fn leader(line: &Line) -> Result<Option<Candidate>> {
 }
 
 async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
-    let client = patient(&line.holder.client);
+    let client = retrying(&line.holder.client);
     loop {
-        match look(line, &client).await {
+        match read(line, &client).await {
             Ok((leader, watch)) => {
                 seen.send_if_modified(|seen| {
                     let now = Seen::Leader(leader);
@@ -106,14 +106,14 @@ async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
                 // Read again, whatever happened, and even if the session has ended.
                 let _ = watch.await;
             }
-            Err(error) if begins_again(&line.holder.client, &error) => {}
+            Err(error) if must_restart(&line.holder.client, &error) => {}
             Err(error) => return Err(error),
         }
     }
 }
 
 /// Returns the leader, and a watch that fires when that may have changed.
-async fn look(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)> {
+async fn read(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)> {
     loop {
         if let Some(first) = line.places(client).await?.into_iter().next() {
             match client.get(&line.path(&first.name)).watch().await {
@@ -122,14 +122,14 @@ async fn look(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some(watch) = watch_vacancy(line, client).await? {
+        if let Some(watch) = watch_for_candidate(line, client).await? {
             return Ok((None, watch));
         }
     }
 }
 
 /// Sets a watch for the first candidate that joins; `None` if there is one already.
-async fn watch_vacancy(line: &Line, client: &Client) -> Result<Option<Watch>> {
+async fn watch_for_candidate(line: &Line, client: &Client) -> Result<Option<Watch>> {
     match client.children(&line.directory).watch().await {
         Ok((children, watch)) => Ok(line.in_order(children.names).is_empty().then_some(watch)),
         Err(error) if error.is_no_node() => {

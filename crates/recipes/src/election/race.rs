@@ -15,7 +15,7 @@ use herdsman_client::{
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::epoch::{Entry, Ledger};
+use super::epoch::{Entry, EpochNode};
 use super::events::{ElectionEvent, ElectionState, Lifecycle, Progress};
 use super::leadership::Leadership;
 use crate::error::{Error, Result};
@@ -23,7 +23,7 @@ use crate::events::Events;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
-use crate::patient::{begins_again, patient};
+use crate::retrying::{must_restart, retrying};
 
 /// A candidate for leadership through one node at a fixed path.
 ///
@@ -41,7 +41,7 @@ use crate::patient::{begins_again, patient};
 pub struct Race {
     holder: Holder,
     path: String,
-    ledger: Ledger,
+    epoch_node: EpochNode,
     lifecycle: Lifecycle,
 }
 
@@ -52,7 +52,7 @@ impl Race {
         Ok(Race {
             holder: Holder::new(client, id.to_owned()),
             path: path.to_owned(),
-            ledger: Ledger { path: format!("{path}-epoch") },
+            epoch_node: EpochNode { path: format!("{path}-epoch") },
             lifecycle: Lifecycle::new(),
         })
     }
@@ -61,9 +61,11 @@ impl Race {
     pub fn epoch_at(mut self, path: &str) -> Result<Self> {
         path::check_below_root("an election", path)?;
         if path == self.path {
-            return Err(Error::invalid("the epoch node and the leader's node need two paths"));
+            return Err(Error::invalid(
+                "the epoch node and the leader's node need different paths",
+            ));
         }
-        path.clone_into(&mut self.ledger.path);
+        path.clone_into(&mut self.epoch_node.path);
         Ok(self)
     }
 
@@ -99,7 +101,7 @@ impl Race {
                     progress.leading(leadership.token());
                     return Ok(leadership);
                 }
-                Err(error) if begins_again(&self.holder.client, &error) => {}
+                Err(error) if must_restart(&self.holder.client, &error) => {}
                 Err(error) => {
                     progress.failed(&error);
                     return Err(error);
@@ -110,16 +112,16 @@ impl Race {
 
     async fn campaign_in_session(&self) -> Result<(Hold, Entry)> {
         let session = self.holder.client.connected_session().await?;
-        let client = patient(&self.holder.client.bound_to(&session));
+        let client = retrying(&self.holder.client.bound_to(&session));
         loop {
-            self.wait_until_vacant(&client).await?;
+            self.wait_until_free(&client).await?;
             if let Some(won) = self.attempt(&session).await? {
                 return Ok(won);
             }
         }
     }
 
-    async fn wait_until_vacant(&self, client: &Client) -> Result<()> {
+    async fn wait_until_free(&self, client: &Client) -> Result<()> {
         loop {
             let Some((_, watch)) = client.get(&self.path).watch().await.optional()? else {
                 return Ok(());
@@ -145,23 +147,25 @@ impl Race {
     /// Tries to create the node. `None` if another candidate was faster.
     async fn try_to_win(&self, session: &Session) -> Result<Option<(Hold, Entry)>> {
         let bound = self.holder.client.bound_to(session);
-        let client = patient(&bound);
+        let client = retrying(&bound);
         let holder = Uuid::new_v4().to_string();
         loop {
-            let page = self.ledger.read(&client).await?;
-            let (op, entry) = self.ledger.next(&page, &holder, &self.id());
+            let stored = self.epoch_node.read(&client).await?;
+            let (op, entry) = self.epoch_node.next(&stored, &holder, &self.id());
             let error = match client.transaction([op, self.creation()]).await {
-                Ok(results) => return self.won(&bound, session, created(results)?, entry),
+                Ok(results) => {
+                    return self.leadership_of(&bound, session, created(results)?, entry);
+                }
                 Err(error) => error,
             };
             let is_unknown = error.outcome() == Outcome::Unknown;
             match (error.failed_op(), error.kind()) {
                 (Some(1), ErrorKind::NodeExists) => return Ok(None),
                 (Some(1), ErrorKind::NoNode) => self.make_parents(&client).await?,
-                _ => self.ledger.recover(&client, error).await?,
+                _ => self.epoch_node.recover(&client, error).await?,
             }
-            if is_unknown && let Some(created) = self.find_won(&client, &entry).await? {
-                return self.won(&bound, session, created, entry);
+            if is_unknown && let Some(created) = self.find_created(&client, &entry).await? {
+                return self.leadership_of(&bound, session, created, entry);
             }
         }
     }
@@ -183,8 +187,8 @@ impl Race {
 
     /// Returns the node that a transaction created whose reply was lost: the one that was created together with this
     /// candidate's entry.
-    async fn find_won(&self, client: &Client, entry: &Entry) -> Result<Option<Created>> {
-        let Some((record, epoch)) = self.ledger.read(client).await? else {
+    async fn find_created(&self, client: &Client, entry: &Entry) -> Result<Option<Created>> {
+        let Some((record, epoch)) = self.epoch_node.read(client).await? else {
             return Ok(None);
         };
         let stat = client.exists(&self.path).await?;
@@ -192,7 +196,7 @@ impl Race {
         Ok(ours.map(|stat| Created { path: self.path.clone(), stat }))
     }
 
-    fn won(
+    fn leadership_of(
         &self,
         client: &Client,
         session: &Session,

@@ -52,7 +52,7 @@ pub enum SegmentError {
         end: u64,
     },
     /// There are two blocks already.
-    #[error("the next block is here already")]
+    #[error("there is a next block already")]
     Full,
 }
 

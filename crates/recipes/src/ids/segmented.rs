@@ -73,7 +73,7 @@ impl SegmentedIds {
 
     /// Returns how many ids can be issued without a round trip.
     #[must_use]
-    pub fn in_stock(&self) -> u64 {
+    pub fn remaining(&self) -> u64 {
         self.shared.blocks.lock().remaining()
     }
 
@@ -100,8 +100,8 @@ impl IdGenerator for SegmentedIds {
     type Id = u64;
 
     async fn next(&self) -> Result<u64> {
-        let in_stock = self.shared.blocks.lock().take();
-        let id = match in_stock {
+        let remaining = self.shared.blocks.lock().take();
+        let id = match remaining {
             Some(id) => id,
             None => self.shared.fetch_and_take().await?,
         };

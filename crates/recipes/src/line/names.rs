@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_numbers_are_ordered_by_what_comes_before_them() {
+    fn equal_numbers_are_ordered_by_the_text_before_them() {
         let sorted = [
             "x--5-0000000001",
             "x-1-0000000001",

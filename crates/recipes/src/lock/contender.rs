@@ -5,7 +5,7 @@ use herdsman_client::{Client, Optional, SessionId, Zxid};
 
 use crate::error::Result;
 use crate::line::{Line, Place, READ_LOCK, WRITE_LOCK, place_in};
-use crate::wait_for::{LockKind, Standing};
+use crate::wait_for::{ContenderState, LockKind};
 
 /// A contender that holds a lock or waits for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct Contender {
     /// Whether it wants to read or to write.
     pub kind: LockKind,
     /// Whether it holds the lock.
-    pub standing: Standing,
+    pub state: ContenderState,
     /// The session that its node belongs to.
     pub session: SessionId,
     /// The text about its owner. Any bytes; a request for revocation has replaced them.
@@ -52,7 +52,7 @@ pub(super) const ALL_MARKERS: &[&str] =
 /// ```
 /// use herdsman_client::{SessionId, Zxid};
 /// use herdsman_recipes::lock::{LineNode, contenders};
-/// use herdsman_recipes::wait_for::Standing;
+/// use herdsman_recipes::wait_for::ContenderState;
 ///
 /// let node = |name: &str, session| LineNode {
 ///     name: name.to_owned(),
@@ -65,8 +65,8 @@ pub(super) const ALL_MARKERS: &[&str] =
 ///     node("README", 0),
 ///     node("_c_z-lock-0000000001", 7),
 /// ]);
-/// assert_eq!((line[0].session, line[0].standing), (SessionId(7), Standing::Holds));
-/// assert_eq!((line[1].session, line[1].standing), (SessionId(8), Standing::Waits));
+/// assert_eq!((line[0].session, line[0].state), (SessionId(7), ContenderState::Holds));
+/// assert_eq!((line[1].session, line[1].state), (SessionId(8), ContenderState::Waits));
 /// ```
 #[must_use]
 pub fn contenders(nodes: Vec<LineNode>) -> Vec<Contender> {
@@ -76,10 +76,10 @@ pub fn contenders(nodes: Vec<LineNode>) -> Vec<Contender> {
     });
     let mut in_line: Vec<_> = in_line.collect();
     in_line.sort_by(|(one, ..), (other, ..)| one.cmp(other));
-    let front = Front::of(in_line.iter().map(|(place, ..)| place));
+    let front = LineFront::of(in_line.iter().map(|(place, ..)| place));
     let contenders = in_line.into_iter().map(|(place, session, owner, czxid)| Contender {
         kind: kind(&place),
-        standing: front.standing(&place),
+        state: front.state(&place),
         name: place.name,
         session,
         owner,
@@ -102,28 +102,28 @@ pub(super) fn kind(place: &Place) -> LockKind {
 
 /// The front of a line, which decides which of its nodes hold the lock. Equal sequences belong to one holder that is
 /// being downgraded from writing to reading.
-pub(super) struct Front {
+pub(super) struct LineFront {
     first: Option<i32>,
     first_writer: Option<i32>,
 }
 
-impl Front {
+impl LineFront {
     /// Finds the front among a line's places, in any order.
     pub(super) fn of<'p>(places: impl Iterator<Item = &'p Place> + Clone) -> Self {
         let first = places.clone().map(|place| place.sequence).min();
         let writers = places.filter(|place| kind(place) == LockKind::Write);
-        Front { first, first_writer: writers.map(|place| place.sequence).min() }
+        LineFront { first, first_writer: writers.map(|place| place.sequence).min() }
     }
 
     /// Returns whether one of them holds the lock.
-    pub(super) fn standing(&self, of: &Place) -> Standing {
+    pub(super) fn state(&self, of: &Place) -> ContenderState {
         let in_the_way = match kind(of) {
             LockKind::Read => self.first_writer,
             LockKind::Write => self.first,
         };
         match in_the_way {
-            Some(sequence) if sequence < of.sequence => Standing::Waits,
-            _ => Standing::Holds,
+            Some(sequence) if sequence < of.sequence => ContenderState::Waits,
+            _ => ContenderState::Holds,
         }
     }
 }
@@ -134,7 +134,7 @@ pub(super) async fn read(line: &Line, client: &Client) -> Result<Vec<Contender>>
     // All are sent at once: the requests are in order anyway.
     let nodes: Vec<_> =
         places.iter().map(|place| client.get(&line.path(&place.name)).send()).collect();
-    let front = Front::of(places.iter());
+    let front = LineFront::of(places.iter());
     let mut contenders = Vec::with_capacity(places.len());
     for (place, node) in places.iter().zip(nodes) {
         let Some(node) = node.await.optional()? else {
@@ -143,7 +143,7 @@ pub(super) async fn read(line: &Line, client: &Client) -> Result<Vec<Contender>>
         contenders.push(Contender {
             name: place.name.clone(),
             kind: kind(place),
-            standing: front.standing(place),
+            state: front.state(place),
             session: SessionId(node.stat.ephemeral_owner),
             owner: node.data,
             token: token(node.stat.czxid),

@@ -19,7 +19,7 @@ use std::collections::HashSet;
 
 use herdsman_client::{Client, Optional};
 
-use super::contender::{self, ALL_MARKERS, Contender, Front};
+use super::contender::{self, ALL_MARKERS, Contender, LineFront};
 use super::{directory, revocation};
 use crate::error::Result;
 use crate::line::Line;
@@ -111,22 +111,22 @@ pub async fn find_locks(client: &Client, root: &str) -> Result<Vec<String>> {
 /// Keeps only contenders that still exist, and updates whether they hold the lock.
 async fn confirm(line: &Line, client: &Client, reading: &mut Vec<Contender>) -> Result<()> {
     let places = line.places(client).await?;
-    let front = Front::of(places.iter());
+    let front = LineFront::of(places.iter());
     reading.retain_mut(|contender| {
         let Some(place) = places.iter().find(|place| place.name == contender.name) else {
             return false;
         };
-        contender.standing = front.standing(place);
+        contender.state = front.state(place);
         true
     });
     Ok(())
 }
 
 fn in_graph(contender: Contender) -> wait_for::Contender {
-    let Contender { name, session, owner, kind, standing, .. } = contender;
+    let Contender { name, session, owner, kind, state, .. } = contender;
     let owner = match owner.as_ref() {
         revocation::REQUEST => format!("{:#x} {name}", session.0),
         text => format!("{:#x} {}", session.0, String::from_utf8_lossy(text)),
     };
-    wait_for::Contender { owner: owner.trim_end().to_owned(), kind, standing }
+    wait_for::Contender { owner: owner.trim_end().to_owned(), kind, state }
 }

@@ -30,7 +30,7 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// A lock that waiters may take over when its holder has had it for longer than its lease. It is not fair: any of the
 /// waiters may get it.
@@ -122,7 +122,7 @@ impl LeaseLock {
     }
 
     async fn acquire_in(&self, session: Session, seen: &Mutex<Option<Seen>>) -> Result<LeaseGuard> {
-        let client = patient(&self.holder.client.bound_to(&session));
+        let client = retrying(&self.holder.client.bound_to(&session));
         let mut replaced = None;
         loop {
             if let Some(guard) = self.claim(session.clone(), replaced.take()).await? {

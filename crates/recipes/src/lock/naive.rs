@@ -20,7 +20,7 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// An unfair lock of a single node. See the [module](super) for the properties of all locks.
 ///
@@ -93,7 +93,7 @@ impl NaiveLock {
     }
 
     async fn wait_until_free(&self, session: &Session) -> Result<()> {
-        let client = patient(&self.holder.client.bound_to(session));
+        let client = retrying(&self.holder.client.bound_to(session));
         let Some((node, watch)) = client.get(&self.path).watch().await.optional()? else {
             return Ok(());
         };

@@ -7,7 +7,7 @@ use herdsman_client::{Client, ErrorKind};
 
 use crate::error::{Error, Result};
 use crate::hold::Hold;
-use crate::patient::patient;
+use crate::retrying::retrying;
 use crate::until_known::until_known;
 
 /// The data that is the request.
@@ -25,9 +25,9 @@ pub(super) async fn request(client: &Client, path: &str) -> Result<bool> {
 
 /// Waits until the node holds a request.
 pub(super) async fn requested(hold: &Hold) -> Result<()> {
-    let patient = patient(hold.client());
+    let retrying = retrying(hold.client());
     loop {
-        let (node, watch) = match patient.get(hold.path()).watch().await {
+        let (node, watch) = match retrying.get(hold.path()).watch().await {
             Err(error) if is_lost(error.kind()) => return Err(Error::Lost),
             read => read?,
         };

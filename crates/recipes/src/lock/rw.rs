@@ -33,7 +33,7 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::HoldOptions;
 use crate::line::{Layout, Line, Place, READ_LOCK, Turn, WRITE_LOCK, after_predecessor};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// A fair lock that any number of readers share, or one writer holds exclusively.
 ///
@@ -197,7 +197,7 @@ impl WriteGuard {
         let (marker, rest) = (line.markers[0], after_marker(&hold, line.markers[1]));
         // The reader's place in the line has the writer's number, so the node has a plain name: for a sequential node
         // the server would choose the end of the line.
-        let client = patient(hold.client());
+        let client = retrying(hold.client());
         let owner = line.holder.owner.clone();
         let create = |name: &str| client.create(&line.path(name), owner).ephemeral();
         let create = match line.layout {

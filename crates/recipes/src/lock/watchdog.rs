@@ -20,8 +20,8 @@ use super::deadlock::{find_locks, queues, read_confirmed};
 use super::revocation;
 use crate::error::{Error, Result};
 use crate::path::{self, child};
-use crate::patient::patient;
-use crate::wait_for::{Deadlock, LockQueue, Obstacle, Standing, Wait, WaitForGraph};
+use crate::retrying::retrying;
+use crate::wait_for::{ContenderState, Deadlock, LockQueue, Obstacle, Wait, WaitForGraph};
 
 /// What to do about a deadlock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl DeadlockWatchdog {
     pub fn new(client: &Client, root: &str) -> Result<Self> {
         path::check(root)?;
         Ok(DeadlockWatchdog {
-            client: patient(client),
+            client: retrying(client),
             root: root.to_owned(),
             interval: Duration::from_secs(5),
             remedy: Remedy::default(),
@@ -126,7 +126,7 @@ impl DeadlockWatchdog {
             }
             self.has_looked = true;
             match self.look().await {
-                Err(error) if is_passing(&error) => {
+                Err(error) if is_transient(&error) => {
                     tracing::debug!(%error, "the scan for deadlocks failed; trying again later")
                 }
                 looked => looked?,
@@ -150,11 +150,11 @@ impl DeadlockWatchdog {
                 Remedy::Report => None,
                 Remedy::RevokeYoungest => self.ask(deadlock, &lines, &queues).await?,
             };
-            if asked.is_some() || !self.known.contains(&deadlock.circle) {
+            if asked.is_some() || !self.known.contains(&deadlock.cycle) {
                 self.found.push_back(Found { deadlock: deadlock.clone(), asked });
             }
         }
-        self.known = deadlocks.into_iter().map(|deadlock| deadlock.circle).collect();
+        self.known = deadlocks.into_iter().map(|deadlock| deadlock.cycle).collect();
         Ok(())
     }
 
@@ -186,8 +186,8 @@ impl DeadlockWatchdog {
         let holders = lines.iter().zip(queues).flat_map(|((path, contenders), queue)| {
             let named = contenders.iter().zip(&queue.contenders);
             let holders = named.filter(|(_, named)| {
-                named.standing == Standing::Holds
-                    && deadlock.circle.iter().any(|wait| {
+                named.state == ContenderState::Holds
+                    && deadlock.cycle.iter().any(|wait| {
                         let is_in_the_way =
                             wait.obstacle == Obstacle::Holder && wait.blocker == named.owner;
                         is_in_the_way && wait.path == *path
@@ -207,6 +207,6 @@ impl DeadlockWatchdog {
 }
 
 /// Returns whether the session has ended, and the client has another one.
-fn is_passing(error: &Error) -> bool {
+fn is_transient(error: &Error) -> bool {
     matches!(error, Error::Client(error) if error.is_retriable())
 }

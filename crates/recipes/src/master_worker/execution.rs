@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::nodes::{Assignment, AssignmentName, Paths};
-use super::steps::{self, Belongings};
+use super::steps::{self, TaskNodes};
 use super::submitter::BYTES_MAX;
 use super::task::{Ending, Failure};
 use super::worker::{Task, Work};
@@ -141,10 +141,10 @@ impl Execution {
         payload: Option<Bytes>,
         outcome: Result<Bytes, Failure>,
     ) -> Attempted {
-        let belongings = Belongings { has_assignment: true, payload };
+        let task_nodes = TaskNodes { has_assignment: true, payload };
         let AssignmentName { task, nonce } = &self.name;
         let now = assignment.status(&self.worker, nonce);
-        let end = |ending| steps::end(&self.paths, task, &now, &belongings, &ending);
+        let end = |ending| steps::end(&self.paths, task, &now, &task_nodes, &ending);
         let fail = |reason: &str| end(Ending::Failed { reason: shorten(reason) });
         self.commit(match &outcome {
             Ok(result) if result.len() > BYTES_MAX => {
@@ -152,8 +152,8 @@ impl Execution {
             }
             Ok(result) => end(Ending::Done(result.clone())),
             Err(Failure::Transient(reason)) if assignment.attempt < assignment.attempts_max => {
-                tracing::debug!(%task, reason, "handed back");
-                steps::hand_back(&self.paths, task, &now, &belongings)
+                tracing::debug!(%task, reason, "the task was handed back");
+                steps::hand_back(&self.paths, task, &now, &task_nodes)
             }
             Err(failure) => fail(failure.reason()),
         })
@@ -173,7 +173,7 @@ impl Execution {
                 _ if error.is_retriable() => {}
                 ErrorKind::NoNode | ErrorKind::BadVersion => return Attempted::Left,
                 _ => {
-                    tracing::error!(task = %self.name.task, %error, "the end of a task was refused");
+                    tracing::error!(task = %self.name.task, %error, "the end of a task was rejected");
                     return Attempted::Left;
                 }
             }

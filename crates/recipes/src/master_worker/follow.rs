@@ -33,14 +33,14 @@ pub(super) async fn read_status(
 /// Returns the status of the task, and each change until it has ended. The stream ends after an error, for example
 /// that there is no such task.
 pub(super) fn follow(client: Client, paths: Paths, task: TaskId) -> Events<Result<TaskStatus>> {
-    let (tell, latest) = watch::channel(None);
+    let (sender, latest) = watch::channel(None);
     client.clone().spawn(async move {
-        let follower = Follower { client, paths, task, tell: &tell };
+        let follower = Follower { client, paths, task, sender: &sender };
         tokio::select! {
             followed = follower.follow() => if let Err(error) = followed {
-                tell.send_replace(Some(Err(error)));
+                sender.send_replace(Some(Err(error)));
             },
-            () = tell.closed() => {}
+            () = sender.closed() => {}
         }
     });
     Events::of_latest(latest, |status| status)
@@ -50,7 +50,7 @@ struct Follower<'t> {
     client: Client,
     paths: Paths,
     task: TaskId,
-    tell: &'t watch::Sender<Option<Result<TaskStatus>>>,
+    sender: &'t watch::Sender<Option<Result<TaskStatus>>>,
 }
 
 impl Follower<'_> {
@@ -60,14 +60,14 @@ impl Follower<'_> {
             let (node, changed) = self.client.get(&path).watch().await?;
             let status = decode(&path, &node)?;
             if status.state.is_final() {
-                self.tell_if_new(shown(&status, None));
+                self.send_if_new(shown(&status, None));
                 return Ok(());
             }
             match assignment_path(&self.paths, &self.task, &status) {
                 Some(assignment) => self.follow_attempt(&status, &assignment, changed).await?,
                 None => {
-                    self.tell_if_new(shown(&status, None));
-                    self.outlive(changed.await)?;
+                    self.send_if_new(shown(&status, None));
+                    self.continue_after(changed.await)?;
                 }
             }
         }
@@ -84,20 +84,20 @@ impl Follower<'_> {
             let (node, changed) = match self.client.get(path).watch().await {
                 // The attempt has ended, and the status has changed with it.
                 Err(error) if error.is_no_node() => {
-                    return self.outlive(status_changed.await);
+                    return self.continue_after(status_changed.await);
                 }
                 read => read?,
             };
-            self.tell_if_new(shown(status, Some((path, &node))));
+            self.send_if_new(shown(status, Some((path, &node))));
             tokio::select! {
-                event = &mut status_changed => return self.outlive(event),
-                event = changed => self.outlive(event)?,
+                event = &mut status_changed => return self.continue_after(event),
+                event = changed => self.continue_after(event)?,
             }
         }
     }
 
     /// Continues after the end of a session if another one follows.
-    fn outlive<T>(&self, event: herdsman_client::Result<T>) -> Result<()> {
+    fn continue_after<T>(&self, event: herdsman_client::Result<T>) -> Result<()> {
         match event {
             Err(error) if error.is_retriable() && has_future(&self.client, &error) => Ok(()),
             Err(error) => Err(error.into()),
@@ -105,9 +105,9 @@ impl Follower<'_> {
         }
     }
 
-    fn tell_if_new(&self, status: TaskStatus) {
+    fn send_if_new(&self, status: TaskStatus) {
         let read = Some(Ok::<_, Error>(status));
-        self.tell.send_if_modified(|latest| {
+        self.sender.send_if_modified(|latest| {
             let is_new = *latest != read;
             *latest = read;
             is_new

@@ -13,12 +13,12 @@ use super::mastership::{Form, Mastership};
 use super::nodes::{Paths, State};
 use super::plan::{Limits, Step, plan_steps};
 use super::role::{Active, Role};
-use super::steps::{self, Assignee, Belongings};
+use super::steps::{self, Assignee, TaskNodes};
 use super::task::{Ending, TaskId};
 use super::view::{KnownTask, View};
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::patient::{PAUSE, begins_again, patient};
+use crate::retrying::{PAUSE, must_restart, retrying};
 
 /// Steps that are in flight at once.
 const PIPELINE: usize = 64;
@@ -152,7 +152,7 @@ impl Master {
             let led = mastership.hold().run(self.lead(&mastership)).await.flatten();
             drop(active);
             match led {
-                Err(error) if begins_again(&self.client, &error) => {
+                Err(error) if must_restart(&self.client, &error) => {
                     tracing::info!(%error, "no longer the active master");
                 }
                 ended => return ended,
@@ -161,7 +161,7 @@ impl Master {
     }
 
     async fn lead(&self, mastership: &Mastership) -> Result<()> {
-        let client = patient(mastership.hold().client());
+        let client = retrying(mastership.hold().client());
         self.paths.make(&client).await?;
         let mut statuses = client.watch(&self.paths.statuses()).recursive().await?;
         let mut workers = client.watch(&self.paths.workers()).recursive().await?;
@@ -174,9 +174,9 @@ impl Master {
                 continue;
             }
             let check = mastership.check();
-            let office =
-                Office { check, client: &client, paths: &self.paths, limits: &self.limits };
-            if office.carry_out(&mut view, &planned).await? == 0 {
+            let active =
+                ActiveMaster { check, client: &client, paths: &self.paths, limits: &self.limits };
+            if active.carry_out(&mut view, &planned).await? == 0 {
                 sleep(PAUSE).await;
             }
         }
@@ -211,7 +211,7 @@ fn still_watching(update: Option<WatchUpdate>) -> Result<WatchUpdate> {
 }
 
 /// The active master.
-struct Office<'m> {
+struct ActiveMaster<'m> {
     /// The first operation of every write.
     check: Op,
     client: &'m Client,
@@ -219,7 +219,7 @@ struct Office<'m> {
     limits: &'m Limits,
 }
 
-impl Office<'_> {
+impl ActiveMaster<'_> {
     /// Carries out the steps, many at a time; returns how many have succeeded for certain.
     async fn carry_out(&self, view: &mut View, planned: &[Step]) -> Result<usize> {
         let mut succeeded = 0;
@@ -261,14 +261,14 @@ impl Office<'_> {
                 steps::assign(self.paths, task, &known.now, &to)
             }
             Step::HandBack(task) => {
-                let belongings = Belongings { has_assignment, payload: None };
-                steps::hand_back(self.paths, task, &known.now, &belongings)
+                let task_nodes = TaskNodes { has_assignment, payload: None };
+                steps::hand_back(self.paths, task, &known.now, &task_nodes)
             }
             Step::GiveUp(task) => {
                 let payload = self.payload(task).await?;
-                let belongings = Belongings { has_assignment, payload };
-                let ending = Ending::Failed { reason: last_words(known) };
-                steps::end(self.paths, task, &known.now, &belongings, &ending)
+                let task_nodes = TaskNodes { has_assignment, payload };
+                let ending = Ending::Failed { reason: reason_of_failure(known) };
+                steps::end(self.paths, task, &known.now, &task_nodes, &ending)
             }
             Step::Forget(task) => {
                 let has_dead_letter = self.client.exists(&self.paths.dead(task)).await?.is_some();
@@ -291,14 +291,14 @@ impl Office<'_> {
         step: &Step,
         error: herdsman_client::Error,
     ) -> Result<()> {
-        tracing::debug!(?step, %error, "a step was not taken");
+        tracing::debug!(?step, %error, "a step failed");
         // The fence is the first write.
         let failed = error.failed_op().map(|index| index.checked_sub(1));
         match (failed, error.kind(), step) {
             (Some(None), _, _) => return Err(Error::Lost),
             (_, ErrorKind::SessionExpired | ErrorKind::Closed, _) => return Err(error.into()),
             (Some(Some(steps::ASSIGN_CREATES)), ErrorKind::NoNode, Step::Assign { worker, .. }) => {
-                self.make_room(worker).await?;
+                self.create_directory(worker).await?;
             }
             (Some(Some(steps::DELETES_ASSIGNMENT)), ErrorKind::NoNode, task_loses) => {
                 self.note_missing(view, task_loses);
@@ -321,8 +321,8 @@ impl Office<'_> {
 
     /// Creates a worker's directory of assignments: for its first task, or the first since the directory was last
     /// empty.
-    async fn make_room(&self, worker: &str) -> Result<()> {
-        match self.send(&steps::make_room(self.paths, worker)).await {
+    async fn create_directory(&self, worker: &str) -> Result<()> {
+        match self.send(&steps::create_directory(self.paths, worker)).await {
             Err(error) if error.is_node_exists() => Ok(()),
             Err(error) if error.failed_op() == Some(0) => Err(Error::Lost),
             // It may have been applied; the next attempt to assign shows that.
@@ -332,7 +332,7 @@ impl Office<'_> {
     }
 }
 
-fn last_words(known: &KnownTask) -> String {
+fn reason_of_failure(known: &KnownTask) -> String {
     let attempts = known.now.status.attempts;
     match &known.now.status.state {
         State::Assigned { worker, .. } => {

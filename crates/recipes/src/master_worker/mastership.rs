@@ -12,7 +12,7 @@ use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder, LostWhen};
 use crate::line::{Layout, Line, after_predecessor};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// The marker of the nodes in the masters' line.
 const MARKER: &str = "latch-";
@@ -69,7 +69,7 @@ impl Mastership {
 
 /// Fails if the path is that of a line of masters, which would be waited for like a master, and without end.
 async fn refuse_line(client: &Client, path: &str) -> Result<()> {
-    match patient(client).exists(path).await? {
+    match retrying(client).exists(path).await? {
         Some(stat) if stat.ephemeral_owner == 0 => Err(Error::invalid(format!(
             "{path} is not the node of a master: masters in a line use this path, or have used it"
         ))),

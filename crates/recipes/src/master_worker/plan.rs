@@ -51,7 +51,7 @@ pub(super) fn plan_steps(tasks: &Tasks, workers: &Workers, limits: &Limits) -> V
 }
 
 /// Returns whether the worker to which the task was assigned is still the same.
-fn is_with_its_worker(state: &State, workers: &Workers) -> bool {
+fn has_its_worker(state: &State, workers: &Workers) -> bool {
     match state {
         State::Assigned { worker, incarnation, .. } => {
             workers.get(worker).is_some_and(|known| known.incarnation == *incarnation)
@@ -63,7 +63,7 @@ fn is_with_its_worker(state: &State, workers: &Workers) -> bool {
 fn plan_orphans(tasks: &Tasks, workers: &Workers, limits: &Limits) -> Vec<Step> {
     let is_orphan = |known: &KnownTask| {
         let state = &known.now.status.state;
-        matches!(state, State::Assigned { .. }) && !is_with_its_worker(state, workers)
+        matches!(state, State::Assigned { .. }) && !has_its_worker(state, workers)
     };
     let orphans = tasks.iter().filter(|(_, known)| is_orphan(known));
     let step = |(task, known): (&TaskId, &KnownTask)| {
@@ -81,7 +81,7 @@ fn plan_assignments(tasks: &Tasks, workers: &Workers, limits: &Limits) -> Vec<St
     for known in tasks.values() {
         let state = &known.now.status.state;
         if let State::Assigned { worker, .. } = state
-            && is_with_its_worker(state, workers)
+            && has_its_worker(state, workers)
             && let Some(load) = loads.get_mut(worker.as_str())
         {
             *load += 1;
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_the_gone_are_handed_back_until_their_last_attempt() {
+    fn tasks_of_workers_that_left_are_handed_back_until_their_last_attempt() {
         check(
             [task("a", with("w1", 1), 2, 1), task("b", with("w1", 1), 3, 2)],
             [worker("w2", 2, 9)],
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_came_back_is_another_one() {
+    fn a_worker_that_registers_again_is_another_one() {
         let tasks = [task("a", with("w1", 1), 1, 1), task("b", with("w1", 7), 1, 2)];
         check(tasks, [worker("w1", 7, 9)], &[Step::HandBack(id("a"))]);
     }

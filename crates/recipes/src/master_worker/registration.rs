@@ -14,7 +14,7 @@ use crate::owned_node::OwnedNode;
 pub(super) struct Registration {
     session: Session,
     node: OwnedNode,
-    is_gone: bool,
+    is_lost: bool,
 }
 
 impl Registration {
@@ -30,7 +30,7 @@ impl Registration {
         let czxid = pending.create().await?;
         pending.is_settled = true;
         let node = OwnedNode::at_reused_path(client.clone(), path, czxid);
-        Ok(Registration { session: session.clone(), node, is_gone: false })
+        Ok(Registration { session: session.clone(), node, is_lost: false })
     }
 
     /// Returns the czxid, which differs for each registration.
@@ -43,7 +43,7 @@ impl Registration {
         while let Some(watch) = self.watch().await? {
             watch.await?;
         }
-        self.is_gone = true;
+        self.is_lost = true;
         Ok(())
     }
 
@@ -59,7 +59,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if !self.is_gone && !self.session.state().is_final() {
+        if !self.is_lost && !self.session.state().is_final() {
             self.node.clone().remove_in_background();
         }
     }

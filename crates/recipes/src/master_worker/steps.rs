@@ -49,14 +49,14 @@ pub(super) fn assign(paths: &Paths, task: &TaskId, now: &Versioned, to: &Assigne
 }
 
 /// Creates the directory of a worker's assignments; the server deletes it after the last one was deleted.
-pub(super) fn make_room(paths: &Paths, worker: &str) -> Vec<Op> {
+pub(super) fn create_directory(paths: &Paths, worker: &str) -> Vec<Op> {
     vec![Op::create(&paths.assignments(worker), "").lifetime(Lifetime::Container)]
 }
 
 /// The nodes of a task besides its status. All of them exist, unless some were deleted by hand; then the task must
 /// end all the same.
 #[derive(Clone, Debug)]
-pub(super) struct Belongings {
+pub(super) struct TaskNodes {
     pub(super) has_assignment: bool,
     pub(super) payload: Option<Bytes>,
 }
@@ -66,10 +66,10 @@ pub(super) fn hand_back(
     paths: &Paths,
     task: &TaskId,
     now: &Versioned,
-    belongings: &Belongings,
+    task_nodes: &TaskNodes,
 ) -> Vec<Op> {
     let next = Status { state: State::Waiting, attempts: now.status.attempts };
-    let mut ops = drop_assignment(paths, task, now, belongings);
+    let mut ops = drop_assignment(paths, task, now, task_nodes);
     ops.push(replace_status(paths, task, now, &next));
     ops
 }
@@ -79,14 +79,14 @@ pub(super) fn end(
     paths: &Paths,
     task: &TaskId,
     now: &Versioned,
-    belongings: &Belongings,
+    task_nodes: &TaskNodes,
     ending: &Ending,
 ) -> Vec<Op> {
     let next = Status { state: ending.state_record(), attempts: now.status.attempts };
-    let mut ops = drop_assignment(paths, task, now, belongings);
+    let mut ops = drop_assignment(paths, task, now, task_nodes);
     ops.push(replace_status(paths, task, now, &next));
     ops.push(Op::create(&paths.result(task), ending.encode()));
-    if let Some(payload) = &belongings.payload {
+    if let Some(payload) = &task_nodes.payload {
         ops.push(Op::delete(&paths.task(task)));
         if matches!(ending, Ending::Failed { .. }) {
             ops.push(Op::create(&paths.dead(task), payload.clone()));
@@ -114,10 +114,10 @@ fn drop_assignment(
     paths: &Paths,
     task: &TaskId,
     now: &Versioned,
-    belongings: &Belongings,
+    task_nodes: &TaskNodes,
 ) -> Vec<Op> {
     match &now.status.state {
-        State::Assigned { worker, nonce, .. } if belongings.has_assignment => {
+        State::Assigned { worker, nonce, .. } if task_nodes.has_assignment => {
             vec![Op::delete(&paths.assignment(worker, task, nonce))]
         }
         _ => Vec::new(),

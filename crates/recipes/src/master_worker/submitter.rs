@@ -9,12 +9,12 @@ use serde::Serialize;
 
 use super::follow;
 use super::nodes::{Paths, State, Versioned};
-use super::steps::{self, Belongings};
+use super::steps::{self, TaskNodes};
 use super::task::{Ending, TaskId, TaskStatus};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::messaging::envelope::{from_json, user_json};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// The maximum size of a payload and of a result: less than a znode's limit, so that a step of the task that moves it
 /// fits into one request.
@@ -51,7 +51,7 @@ pub struct Submitter {
 impl Submitter {
     /// Creates a submitter for the masters and workers at `root`. They need not be running yet.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
-        let client = patient(client);
+        let client = retrying(client);
         Ok(Submitter { paths: Paths::new(root)?, client, backlog_max: BACKLOG_MAX })
     }
 
@@ -82,7 +82,10 @@ impl Submitter {
 
     async fn submit_as(&self, task: TaskId, payload: Bytes) -> Result<TaskId> {
         if payload.len() > BYTES_MAX {
-            let text = format!("a payload of {} bytes, more than {BYTES_MAX}", payload.len());
+            let text = format!(
+                "a payload of {} bytes is too large, the limit is {BYTES_MAX}",
+                payload.len()
+            );
             return Err(Error::invalid(text));
         }
         self.check_backlog(&task).await?;
@@ -143,8 +146,8 @@ impl Submitter {
             if now.status.state.is_final() {
                 return self.ending(task).await;
             }
-            let belongings = self.belongings(task, &now).await?;
-            let cancel = steps::end(&self.paths, task, &now, &belongings, &Ending::Cancelled);
+            let task_nodes = self.task_nodes(task, &now).await?;
+            let cancel = steps::end(&self.paths, task, &now, &task_nodes, &Ending::Cancelled);
             self.try_step(cancel).await?;
         }
     }
@@ -188,7 +191,7 @@ impl Submitter {
         Ending::decode(&path, &self.client.get(&path).await?.data)
     }
 
-    async fn belongings(&self, task: &TaskId, now: &Versioned) -> Result<Belongings> {
+    async fn task_nodes(&self, task: &TaskId, now: &Versioned) -> Result<TaskNodes> {
         let has_assignment = match &now.status.state {
             State::Assigned { worker, nonce, .. } => {
                 self.client.exists(&self.paths.assignment(worker, task, nonce)).await?.is_some()
@@ -196,7 +199,7 @@ impl Submitter {
             _ => false,
         };
         let payload = self.client.exists(&self.paths.task(task)).await?.map(|_| Bytes::new());
-        Ok(Belongings { has_assignment, payload })
+        Ok(TaskNodes { has_assignment, payload })
     }
 
     /// Sends the writes of a step. Fails only if reading again cannot help.

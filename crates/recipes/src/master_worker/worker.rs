@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::messaging::Progress;
 use crate::messaging::envelope::{from_json, to_json, user_json};
 use crate::path;
-use crate::patient::{patient, session_lost};
+use crate::retrying::{retrying, session_lost};
 
 /// The user's handler, with its type erased.
 pub(super) type Work =
@@ -243,7 +243,7 @@ impl Worker {
 
     /// Works in this session as long as the registration exists.
     async fn run_in(&self, session: &Session, work: &Work) -> herdsman_client::Result<()> {
-        let client = patient(&self.client.bound_to(session));
+        let client = retrying(&self.client.bound_to(session));
         self.paths.make(&client).await?;
         let nonce = Uuid::new_v4().to_string();
         let record = to_json(&WorkerRecord { limit: self.concurrency, nonce });
@@ -270,11 +270,11 @@ impl Worker {
     ) -> herdsman_client::Result<()> {
         let directory = self.paths.assignments(&self.id);
         let mut updates = client.watch(&directory).await?;
-        let mut desk = Desk::default();
+        let mut executions = Executions::default();
         loop {
             let assigned = assignments(client, &directory).await?;
-            desk.keep_only(&assigned);
-            for name in desk.to_start(&assigned, self.concurrency) {
+            executions.keep_only(&assigned);
+            for name in executions.to_start(&assigned, self.concurrency) {
                 let execution = Execution {
                     client: client.clone(),
                     paths: self.paths.clone(),
@@ -283,15 +283,15 @@ impl Worker {
                     name: name.clone(),
                     progress_interval: self.progress_interval,
                 };
-                desk.start(name, execution.run(work.clone()));
+                executions.start(name, execution.run(work.clone()));
             }
             tokio::select! {
                 update = updates.next() => match update {
-                    Some(_) => desk.note_update(),
+                    Some(_) => executions.note_update(),
                     // The session has ended, or the client is closed: the next call returns the error.
                     None => return client.exists(&directory).await.map(drop),
                 },
-                () = desk.one_finished() => {}
+                () = executions.one_finished() => {}
             }
         }
     }
@@ -314,21 +314,21 @@ async fn assignments(
 
 /// The assignments whose tasks run, and those that are listed but are not for this worker.
 #[derive(Default)]
-struct Desk {
+struct Executions {
     executions: JoinSet<Attempted>,
     running: BTreeMap<AssignmentName, Running>,
-    passed_over: BTreeSet<AssignmentName>,
+    skipped: BTreeSet<AssignmentName>,
     /// How often the directory has changed.
     updates: u64,
 }
 
 struct Running {
     abort: AbortHandle,
-    /// [`Desk::updates`] when it was started.
+    /// [`Executions::updates`] when it was started.
     since: u64,
 }
 
-impl Desk {
+impl Executions {
     fn start(
         &mut self,
         name: AssignmentName,
@@ -345,12 +345,12 @@ impl Desk {
                 running.abort.abort();
             }
         }
-        self.passed_over.retain(|name| assigned.contains(name));
+        self.skipped.retain(|name| assigned.contains(name));
     }
 
     fn to_start(&self, assigned: &BTreeSet<AssignmentName>, room: usize) -> Vec<AssignmentName> {
         let is_new = |name: &&AssignmentName| {
-            !self.running.contains_key(*name) && !self.passed_over.contains(*name)
+            !self.running.contains_key(*name) && !self.skipped.contains(*name)
         };
         let free = room.saturating_sub(self.running.len());
         assigned.iter().filter(is_new).take(free).cloned().collect()
@@ -359,7 +359,7 @@ impl Desk {
     /// Notes a change: an assignment that was skipped may have been replaced by one for this worker.
     fn note_update(&mut self) {
         self.updates += 1;
-        self.passed_over.clear();
+        self.skipped.clear();
     }
 
     /// Waits for the end of an execution; for ever if there is none.
@@ -372,10 +372,10 @@ impl Desk {
             // Stopped by `keep_only`.
             Err(error) => (error.id(), Attempted::Settled),
         };
-        self.clear_away(id, attempted);
+        self.remove_finished(id, attempted);
     }
 
-    fn clear_away(&mut self, id: Id, attempted: Attempted) {
+    fn remove_finished(&mut self, id: Id, attempted: Attempted) {
         let finished = self.running.iter().find(|(_, running)| running.abort.id() == id);
         let Some((name, since)) = finished.map(|(name, running)| (name.clone(), running.since))
         else {
@@ -384,7 +384,7 @@ impl Desk {
         self.running.remove(&name);
         // After an update it may be a different assignment from the one that was read.
         if attempted == Attempted::Left && since == self.updates {
-            self.passed_over.insert(name);
+            self.skipped.insert(name);
         }
     }
 }

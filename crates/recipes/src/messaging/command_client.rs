@@ -18,8 +18,8 @@ use tokio::task::JoinSet;
 use super::commands::{Ack, Address, CommandId, Paths, Position, check_client};
 use super::envelope::{from_json, open, to_json};
 use crate::error::{Error, Result};
-use crate::patient::{begins_again, patient, session_lost};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
+use crate::retrying::{must_restart, retrying, session_lost};
 use crate::until_known::{unless, until_known};
 
 /// The maximum size of an answer; a larger one becomes a failure.
@@ -66,7 +66,7 @@ impl Command {
 
 /// A receiver of commands. See [`Dispatcher`](super::Dispatcher) for an example.
 #[derive(Debug)]
-#[must_use = "commands are carried out by run"]
+#[must_use = "commands are only carried out by `run`"]
 pub struct CommandClient {
     executor: Executor,
     presence: PersistentNode,
@@ -76,7 +76,7 @@ impl CommandClient {
     /// Joins as `id`, and waits until the node exists: commands sent to all clients from now on are for this client
     /// too. If the id is taken by another session, waits until it is free.
     pub async fn join(client: &Client, root: &str, id: &str) -> Result<Self> {
-        let client = patient(client);
+        let client = retrying(client);
         let paths = Paths::new(root)?;
         let id = check_client(&paths, id)?.to_owned();
         let options = PersistentNode::at(&client, &paths.client(&id), "");
@@ -110,7 +110,7 @@ impl CommandClient {
         loop {
             let session = executor.client.connected_session().await?;
             match executor.run_in(&session, &handle).await {
-                Err(error) if begins_again(&executor.client, &error) => {
+                Err(error) if must_restart(&executor.client, &error) => {
                     tracing::info!(id = executor.id, %error, "commands wait until this client is present again");
                 }
                 ended => ended?,
@@ -191,7 +191,7 @@ impl Executor {
             settled.retain(|id| ids.contains(id));
             for id in ids {
                 if !settled.contains(&id) {
-                    self.see_to(&id, handle).await?;
+                    self.process(&id, handle).await?;
                     settled.insert(id);
                 }
             }
@@ -226,7 +226,7 @@ impl Executor {
     }
 
     /// Carries a command out if it is for this client and was not carried out before.
-    async fn see_to<F, W, R>(&self, id: &CommandId, handle: &F) -> Result<()>
+    async fn process<F, W, R>(&self, id: &CommandId, handle: &F) -> Result<()>
     where
         F: Fn(Command) -> W,
         W: Future<Output = std::result::Result<R, String>> + Send + 'static,
@@ -248,12 +248,12 @@ impl Executor {
         if czxid <= position.done || !address.to.contains(&self.id) {
             return Ok(());
         }
-        let mut turn = TurnAt { czxid, position, version };
-        let outcome = match self.begin(&mut turn).await? {
+        let mut current = CurrentCommand { czxid, position, version };
+        let outcome = match self.begin(&mut current).await? {
             Beginning::Interrupted => Err("interrupted: begun, and perhaps done".to_owned()),
             Beginning::First => run_handler(handle(Command { id: id.clone(), payload })).await,
         };
-        self.acknowledge(id, &turn, &outcome).await
+        self.acknowledge(id, &current, &outcome).await
     }
 
     async fn position(&self) -> Result<(Position, i32)> {
@@ -263,17 +263,17 @@ impl Executor {
     }
 
     /// Records that the command was begun, if `repetition` requires that.
-    async fn begin(&self, turn: &mut TurnAt) -> Result<Beginning> {
+    async fn begin(&self, current: &mut CurrentCommand) -> Result<Beginning> {
         if self.repetition == Repetition::Repeat {
             return Ok(Beginning::First);
         }
-        if turn.position.started == turn.czxid {
+        if current.position.started == current.czxid {
             return Ok(Beginning::Interrupted);
         }
-        let begun = Position { started: turn.czxid, ..turn.position };
+        let begun = Position { started: current.czxid, ..current.position };
         let path = self.paths.position(&self.id);
         let set = until_known(async || {
-            self.client.set(&path, to_json(&begun)).version(turn.version).await.map(drop)
+            self.client.set(&path, to_json(&begun)).version(current.version).await.map(drop)
         });
         match set.await {
             Ok(()) => {}
@@ -286,7 +286,7 @@ impl Executor {
             }
             Err(error) => return Err(error.into()),
         }
-        *turn = TurnAt { position: begun, version: turn.version + 1, ..*turn };
+        *current = CurrentCommand { position: begun, version: current.version + 1, ..*current };
         Ok(Beginning::First)
     }
 
@@ -294,41 +294,41 @@ impl Executor {
     async fn acknowledge(
         &self,
         id: &CommandId,
-        turn: &TurnAt,
+        current: &CurrentCommand,
         outcome: &std::result::Result<Bytes, String>,
     ) -> Result<()> {
-        let next = Position { done: turn.czxid, ..turn.position };
+        let next = Position { done: current.czxid, ..current.position };
         let position =
-            Op::set(&self.paths.position(&self.id), to_json(&next)).version(turn.version);
+            Op::set(&self.paths.position(&self.id), to_json(&next)).version(current.version);
         let ack = Op::create(&self.paths.ack(id, &self.id), Ack::encode(outcome));
         let ops = [position.clone(), ack];
         let done = until_known(async || self.client.transaction(ops.clone()).await);
         match done.await {
             // The position had been advanced by the attempt whose reply was lost.
-            Err(error) if *error.kind() == ErrorKind::BadVersion => self.check_done(turn).await,
+            Err(error) if *error.kind() == ErrorKind::BadVersion => self.check_done(current).await,
             // There was an acknowledgement although the position is before it: the position was reset by hand.
-            Err(error) if error.is_node_exists() => self.move_on(position).await,
+            Err(error) if error.is_node_exists() => self.advance(position).await,
             // The command was cleaned up meanwhile.
-            Err(error) if error.is_no_node() => self.move_on(position).await,
+            Err(error) if error.is_no_node() => self.advance(position).await,
             done => Ok(done.map(drop)?),
         }
     }
 
-    async fn move_on(&self, position: Op) -> Result<()> {
+    async fn advance(&self, position: Op) -> Result<()> {
         let moved = until_known(async || self.client.transaction([position.clone()]).await);
         Ok(unless(moved.await.map(drop), &ErrorKind::BadVersion)?)
     }
 
-    async fn check_done(&self, turn: &TurnAt) -> Result<()> {
+    async fn check_done(&self, current: &CurrentCommand) -> Result<()> {
         let (position, _) = self.position().await?;
         // Otherwise another client with the same id has taken this one's place.
-        if position.done >= turn.czxid { Ok(()) } else { Err(Error::Lost) }
+        if position.done >= current.czxid { Ok(()) } else { Err(Error::Lost) }
     }
 }
 
 /// The state of the client when it is about to carry out a command.
 #[derive(Clone, Copy, Debug)]
-struct TurnAt {
+struct CurrentCommand {
     czxid: i64,
     position: Position,
     version: i32,

@@ -1,7 +1,7 @@
 //! The nodes of commands, and their data.
 //!
 //! ```text
-//! <root>/clients/<client>                   ephemeral: who is there
+//! <root>/clients/<client>                   ephemeral: a client that is present
 //! <root>/clients/<client>                   ephemeral: a client that is present
 //! <root>/commands/_c_<uuid>-cmd-<n>/<client>    {"ok":true}\n<answer>: an acknowledgement
 //! <root>/positions/<client>                 {"done":<czxid>,"started":<czxid>}: how far a client is

@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::commands::{Ack, Address, CommandId, Paths, check_client};
 use super::envelope::{seal, user_json};
 use crate::error::{Error, Result};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// Commands that are kept by default.
 const HISTORY_MAX: usize = 64;
@@ -55,7 +55,7 @@ pub struct Dispatcher {
 impl Dispatcher {
     /// Creates a dispatcher for the clients at `root`.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
-        let client = patient(client);
+        let client = retrying(client);
         Ok(Dispatcher { paths: Paths::new(root)?, client, history_max: HISTORY_MAX })
     }
 
@@ -98,7 +98,8 @@ impl Dispatcher {
 
     async fn send(&self, to: BTreeSet<String>, payload: Bytes) -> Result<Dispatched> {
         if to.len() > RECIPIENTS_MAX {
-            let text = format!("{} recipients are more than {RECIPIENTS_MAX}", to.len());
+            let text =
+                format!("{} recipients are too many, the limit is {RECIPIENTS_MAX}", to.len());
             return Err(Error::invalid(text));
         }
         let address = Address { to: to.iter().cloned().collect() };
@@ -110,7 +111,7 @@ impl Dispatcher {
         let created = create.sequential().parents().protected().await?;
         let id = CommandId::from_name(created.name()).ok_or_else(|| Error::Codec {
             path: created.path.clone(),
-            reason: "the server gave the command a strange name".to_owned(),
+            reason: "the server gave the command an unexpected name".to_owned(),
         })?;
         self.clean_up(&id).await?;
         Dispatched::start(self, id, to).await
@@ -161,7 +162,7 @@ pub struct Dispatched {
     ready: VecDeque<Result<Answer>>,
     acks_changed: PersistentWatch,
     clients_changed: PersistentWatch,
-    must_look: bool,
+    must_read: bool,
 }
 
 impl Dispatched {
@@ -176,7 +177,7 @@ impl Dispatched {
             missing: to,
             left: BTreeSet::new(),
             ready: VecDeque::new(),
-            must_look: true,
+            must_read: true,
         })
     }
 
@@ -204,8 +205,8 @@ impl Dispatched {
             if self.missing.is_empty() {
                 return None;
             }
-            if self.must_look {
-                if let Err(error) = self.look().await {
+            if self.must_read {
+                if let Err(error) = self.read_state().await {
                     self.missing.clear();
                     return Some(Err(error));
                 }
@@ -215,7 +216,7 @@ impl Dispatched {
                 update = self.acks_changed.next() => update,
                 update = self.clients_changed.next() => update,
             };
-            self.must_look = true;
+            self.must_read = true;
             if update.is_none() {
                 self.missing.clear();
                 return Some(Err(herdsman_client::Error::not_applied(ErrorKind::Closed).into()));
@@ -236,7 +237,7 @@ impl Dispatched {
     }
 
     /// Reads the state. Changes nothing before everything is read, so that it may be dropped at any point.
-    async fn look(&mut self) -> Result<()> {
+    async fn read_state(&mut self) -> Result<()> {
         // In this order: a client that acknowledges and leaves in between is seen to have acknowledged.
         let present = present(&self.client, &self.paths).await?;
         let acked = self.client.children(&self.paths.command(&self.id)).await?.names;
@@ -257,7 +258,7 @@ impl Dispatched {
                 self.ready.push_back(Ok(Answer::Left { client: client.clone() }));
             }
         }
-        self.must_look = false;
+        self.must_read = false;
         Ok(())
     }
 }

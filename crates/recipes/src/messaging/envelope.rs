@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_sealed_is_opened() {
+    fn what_is_encoded_is_decoded() {
         for body in [&b""[..], b"a\nb", b"\n", b"\0\xff"] {
             let header = "first\nsecond".to_owned();
             let data = seal(&header, body);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_envelope_is_refused_with_its_path() {
+    fn data_that_is_not_an_envelope_is_refused_with_its_path() {
         for data in ["", "\"a\"", "\n", "{\n}", "1\nbody"] {
             let error = open::<String>("/a", &Bytes::from(data)).unwrap_err();
             assert!(matches!(error, Error::Codec { ref path, .. } if path == "/a"), "{error}");

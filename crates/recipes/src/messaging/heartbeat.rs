@@ -22,7 +22,7 @@ use crate::persistent_node::{OnForeignNode, PersistentNode};
 /// # let server = herdsman_testing::TestServer::start();
 /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
 /// use std::time::Duration;
-/// use herdsman_recipes::messaging::{Health, HeartMonitor, Heartbeat};
+/// use herdsman_recipes::messaging::{Health, HeartbeatMonitor, Heartbeat};
 ///
 /// let heartbeat = Heartbeat::start(&zk, "/heartbeats", "node-1").await?;
 /// let monitor = HeartbeatMonitor::start(&zk, "/heartbeats", Duration::from_secs(30)).await?;
@@ -35,7 +35,7 @@ use crate::persistent_node::{OnForeignNode, PersistentNode};
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "the heart stops when this is dropped"]
+#[must_use = "the heartbeat stops when this is dropped"]
 pub struct Heartbeat {
     node: PersistentNode,
     beats: AtomicU64,
@@ -62,17 +62,17 @@ impl Heartbeat {
 
     /// Beats at this interval. Ends only when the client is closed; drop the future to stop. This only shows that the
     /// runtime works, which is less than a call of [`Heartbeat::beat`] in the right place shows.
-    pub async fn beat_every(&self, pace: Duration) -> Result<()> {
-        if pace.is_zero() {
-            return Err(Error::invalid("a heart cannot beat without a pause"));
+    pub async fn beat_every(&self, every: Duration) -> Result<()> {
+        if every.is_zero() {
+            return Err(Error::invalid("the interval of heartbeats must be longer than zero"));
         }
-        let mut ticks = interval(pace);
+        let mut ticks = interval(every);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
             match self.beat().await {
                 Err(error) if error.client_kind() == Some(&ErrorKind::Closed) => return Err(error),
-                Err(error) => tracing::warn!(%error, "a heartbeat was refused"),
+                Err(error) => tracing::warn!(%error, "a heartbeat was not written"),
                 Ok(()) => {}
             }
         }

@@ -18,7 +18,7 @@ use super::envelope::{from_json, to_json};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// The progress of some work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,9 +92,9 @@ impl ProgressReporter {
     pub fn start_with_interval(client: &Client, path: &str, interval: Duration) -> Result<Self> {
         path::check(path)?;
         let (reports, latest) = watch::channel(None);
-        let (tell, written) = watch::channel(Written::Nothing);
-        let client = patient(client);
-        let write_all = write_all(client.clone(), path.to_owned(), interval, latest, tell);
+        let (sender, written) = watch::channel(Written::Nothing);
+        let client = retrying(client);
+        let write_all = write_all(client.clone(), path.to_owned(), interval, latest, sender);
         client.spawn(write_all);
         Ok(ProgressReporter { reports, written })
     }
@@ -128,18 +128,18 @@ async fn write_all(
     path: String,
     interval: Duration,
     mut reports: watch::Receiver<Option<Progress>>,
-    tell: watch::Sender<Written>,
+    sender: watch::Sender<Written>,
 ) {
     while reports.changed().await.is_ok() {
         let Some(progress) = reports.borrow_and_update().clone() else {
             continue;
         };
         match write(&client, &path, to_json(&progress)).await {
-            Ok(()) => drop(tell.send_replace(Written::Latest(progress))),
+            Ok(()) => drop(sender.send_replace(Written::Latest(progress))),
             Err(error) => {
                 tracing::warn!(path, %error, "progress cannot be reported");
                 let is_over = matches!(error.kind(), ErrorKind::Closed | ErrorKind::SessionExpired);
-                tell.send_replace(Written::Failed(error.into()));
+                sender.send_replace(Written::Failed(error.into()));
                 if is_over {
                     return;
                 }
@@ -190,8 +190,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Events<Result<T>> {
         read: impl Fn(&str, Option<&Node>) -> Option<Result<T>> + Send + Sync + 'static,
     ) -> Result<Self> {
         path::check(path)?;
-        let client = patient(client);
-        let (tell, latest) = watch::channel(None);
+        let client = retrying(client);
+        let (sender, latest) = watch::channel(None);
         // Set before this returns, so that nothing reported later is missed.
         let mut updates = client.watch(path).await?;
         let path = path.to_owned();
@@ -200,14 +200,14 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Events<Result<T>> {
                 let node = match client.get(&path).await {
                     Ok(node) => Some(node),
                     Err(error) if error.is_no_node() => None,
-                    Err(error) => return tell_if_new(&tell, Err(error.into())),
+                    Err(error) => return send_if_new(&sender, Err(error.into())),
                 };
                 if let Some(read) = read(&path, node.as_ref()) {
-                    tell_if_new(&tell, read);
+                    send_if_new(&sender, read);
                 }
                 let update = tokio::select! {
                     update = updates.next() => update,
-                    () = tell.closed() => None,
+                    () = sender.closed() => None,
                 };
                 if update.is_none() {
                     return;
@@ -218,8 +218,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Events<Result<T>> {
     }
 }
 
-fn tell_if_new<T: PartialEq>(tell: &watch::Sender<Option<Result<T>>>, read: Result<T>) {
-    tell.send_if_modified(|latest| {
+fn send_if_new<T: PartialEq>(sender: &watch::Sender<Option<Result<T>>>, read: Result<T>) {
+    sender.send_if_modified(|latest| {
         let is_new = latest.as_ref() != Some(&read);
         *latest = Some(read);
         is_new

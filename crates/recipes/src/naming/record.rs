@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_and_long_ways_are_named() {
+    fn loops_and_long_chains_are_reported() {
         let text = |aliases: &[(&str, &str)]| walk(aliases, "a").unwrap_err().to_string();
         let looped = "the name a cannot be resolved: its aliases form a loop: a -> b -> a";
         assert_eq!(text(&[("a", "b"), ("b", "a")]), looped);

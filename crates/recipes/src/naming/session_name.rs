@@ -8,7 +8,7 @@ use super::bind::create;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::LostWhen;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// A name that is bound until this is dropped or the session ends. Dropping it unbinds the name in the
 /// background.
@@ -71,6 +71,6 @@ impl SessionName {
 }
 
 async fn hold(client: Client, session: Session, path: &str, data: &Bytes) -> Result<Hold> {
-    let created = create(&patient(&client), path, data, Lifetime::Ephemeral).await?;
+    let created = create(&retrying(&client), path, data, Lifetime::Ephemeral).await?;
     Ok(Hold::at_reused_path(client, session, &created, LostWhen::SessionTimedOut))
 }

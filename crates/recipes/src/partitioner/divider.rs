@@ -21,22 +21,22 @@ use crate::membership::roster::Snapshot;
 use crate::messaging::envelope::to_json;
 use crate::owned_node::OwnedNode;
 use crate::path::child;
-use crate::patient::{patient, session_lost};
 use crate::persistent_node::PersistentNode;
+use crate::retrying::{retrying, session_lost};
 
 /// The pause before another attempt at a request that a server rejected.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 /// The directories in the tree.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(super) struct Directories {
     pub(super) members: String,
     pub(super) owners: String,
 }
 
-impl Places {
+impl Directories {
     pub(super) fn below(path: &str) -> Self {
-        Places { members: child(path, "members"), owners: child(path, "owners") }
+        Directories { members: child(path, "members"), owners: child(path, "owners") }
     }
 }
 
@@ -58,7 +58,7 @@ pub(super) struct Divider {
     /// The data of this partitioner's owner nodes.
     identity: OwnerRecord,
     items: BTreeSet<String>,
-    places: Places,
+    directories: Directories,
     members: watch::Receiver<Snapshot<i64>>,
     owners: watch::Receiver<Snapshot<Owner>>,
     updates: mpsc::Sender<Update>,
@@ -69,7 +69,7 @@ pub(super) struct Divider {
     deleting: BTreeMap<String, Zxid>,
     /// Updates that the user has not received yet. Nothing else is done while there are any, so the queue stays
     /// short.
-    untold: VecDeque<Update>,
+    pending_updates: VecDeque<Update>,
 }
 
 impl Divider {
@@ -77,7 +77,7 @@ impl Divider {
         client: Client,
         member: String,
         items: BTreeSet<String>,
-        places: Places,
+        directories: Directories,
     ) -> Self {
         let (confirm, confirmed) = mpsc::unbounded_channel();
         let identity = OwnerRecord { member, nonce: Uuid::new_v4().to_string() };
@@ -85,7 +85,7 @@ impl Divider {
             client,
             identity,
             items,
-            places,
+            directories,
             members: watch::channel(Snapshot::empty()).1,
             owners: watch::channel(Snapshot::empty()).1,
             updates: mpsc::channel(1).0,
@@ -94,12 +94,12 @@ impl Divider {
             confirmed,
             held: BTreeMap::new(),
             deleting: BTreeMap::new(),
-            untold: VecDeque::new(),
+            pending_updates: VecDeque::new(),
         }
     }
 
     /// Sets the snapshots that it reads.
-    pub(super) fn with_views(
+    pub(super) fn with_snapshots(
         self,
         members: watch::Receiver<Snapshot<i64>>,
         owners: watch::Receiver<Snapshot<Owner>>,
@@ -108,7 +108,7 @@ impl Divider {
     }
 
     /// Sets the channels to which it sends updates.
-    pub(super) fn with_outlets(
+    pub(super) fn with_senders(
         self,
         updates: mpsc::Sender<Update>,
         owned: watch::Sender<BTreeMap<String, Zxid>>,
@@ -124,8 +124,8 @@ impl Divider {
             let session = tokio::select! {
                 session = self.client.connected_session() => session,
                 () = updates.closed() => break,
-                Ok(place) = updates.reserve(), if !self.untold.is_empty() => {
-                    self.tell_next(place);
+                Ok(place) = updates.reserve(), if !self.pending_updates.is_empty() => {
+                    self.send_next(place);
                     continue;
                 }
             };
@@ -144,7 +144,7 @@ impl Divider {
         }
         // Without a connection the node is deleted later, or ends with its session.
         if let Err(error) = node.close().await {
-            tracing::debug!(%error, "leaving a partition");
+            tracing::debug!(%error, "the member's node was not deleted on leaving a partition");
         }
     }
 
@@ -160,8 +160,8 @@ impl Divider {
                 Some(acknowledged) = self.confirmed.recv() => self.give_up(&client, acknowledged),
                 Ok(()) = self.members.changed() => due = Some(Instant::now() + settle),
                 Ok(()) = self.owners.changed() => due = due.or(Some(Instant::now())),
-                Ok(place) = updates.reserve(), if !self.untold.is_empty() => self.tell_next(place),
-                () = sleep_until_some(due), if self.untold.is_empty() => {
+                Ok(place) = updates.reserve(), if !self.pending_updates.is_empty() => self.send_next(place),
+                () = sleep_until_some(due), if self.pending_updates.is_empty() => {
                     due = tokio::select! {
                         biased;
                         () = session_lost(session) => return Ending::SessionLost,
@@ -189,7 +189,7 @@ impl Divider {
         self.forget(&lost);
         self.held.extend(acquired.iter().map(holds));
         let release = self.begin_release(&plan.release);
-        self.show();
+        self.publish_owned();
         // Items that were lost are free, or will be: the plan did not know that yet.
         let next = if lost.is_empty() { None } else { Some(Instant::now()) };
         self.note_updates(lost, &acquired, release);
@@ -227,7 +227,7 @@ impl Divider {
     ) -> herdsman_client::Result<BTreeSet<String>> {
         let mut lost = BTreeSet::new();
         for item in doubtful {
-            let stat = client.exists(&child(&self.places.owners, item)).await?;
+            let stat = client.exists(&child(&self.directories.owners, item)).await?;
             let held = self.held.get(item).map(|held| held.czxid);
             if stat.map(|stat| stat.czxid) != held {
                 lost.insert(item.clone());
@@ -244,7 +244,7 @@ impl Divider {
         items: &BTreeSet<String>,
     ) -> (BTreeMap<String, Zxid>, bool) {
         let create = |item: &String| {
-            let path = child(&self.places.owners, item);
+            let path = child(&self.directories.owners, item);
             client.create(&path, to_json(&self.identity)).ephemeral().container_parents().send()
         };
         let sent: Vec<_> = items.iter().map(|item| (item, create(item))).collect();
@@ -254,7 +254,7 @@ impl Divider {
                 Ok(created) => drop(acquired.insert(item.clone(), created.stat.czxid)),
                 Err(error) if error.is_node_exists() => {}
                 Err(error) => {
-                    tracing::debug!(%error, item, "acquiring an item");
+                    tracing::debug!(%error, item, "an item was not acquired; trying again");
                     is_complete = false;
                 }
             }
@@ -278,13 +278,13 @@ impl Divider {
         let Acknowledged(mut items) = acknowledged;
         items.retain(|item, czxid| self.held.get(item).is_some_and(|held| held.czxid == *czxid));
         self.held.retain(|item, _| !items.contains_key(item));
-        self.show();
+        self.publish_owned();
         self.discard(client, &items);
     }
 
     fn discard(&mut self, client: &Client, items: &BTreeMap<String, Zxid>) {
         for (item, czxid) in items {
-            let path = child(&self.places.owners, item);
+            let path = child(&self.directories.owners, item);
             OwnedNode::at_reused_path(client.clone(), &path, *czxid).remove_in_background();
             self.deleting.insert(item.clone(), *czxid);
         }
@@ -294,13 +294,13 @@ impl Divider {
     /// continues in the background.
     async fn give_up_all(&mut self, session: &Session) {
         self.held.clear();
-        self.show();
+        self.publish_owned();
         let search = OwnerSearch {
-            client: patient(&self.client.bound_to(session)),
+            client: retrying(&self.client.bound_to(session)),
             session: session.id().0,
             nonce: self.identity.nonce.clone(),
             items: std::mem::take(&mut self.items),
-            owners: self.places.owners.clone(),
+            owners: self.directories.owners.clone(),
         };
         let mut removal = JoinSet::new();
         removal.spawn(async move {
@@ -318,7 +318,7 @@ impl Divider {
     /// Reports all items as lost, because the session cannot be trusted any more.
     fn lose_all(&mut self) {
         let lost = std::mem::take(&mut self.held).into_keys().collect();
-        self.show();
+        self.publish_owned();
         self.note_updates(lost, &BTreeMap::new(), BTreeMap::new());
     }
 
@@ -326,7 +326,7 @@ impl Divider {
         self.held.retain(|item, _| !items.contains(item));
     }
 
-    fn show(&self) {
+    fn publish_owned(&self) {
         let now: BTreeMap<String, Zxid> =
             self.held.iter().map(|(item, held)| (item.clone(), held.czxid)).collect();
         self.owned.send_if_modified(|owned| {
@@ -336,8 +336,8 @@ impl Divider {
         });
     }
 
-    fn tell_next(&mut self, place: mpsc::Permit<'_, Update>) {
-        if let Some(update) = self.untold.pop_front() {
+    fn send_next(&mut self, place: mpsc::Permit<'_, Update>) {
+        if let Some(update) = self.pending_updates.pop_front() {
             place.send(update);
         }
     }
@@ -350,15 +350,15 @@ impl Divider {
         release: BTreeMap<String, Zxid>,
     ) {
         if !lost.is_empty() {
-            self.untold.push_back(Update::Lost(lost));
+            self.pending_updates.push_back(Update::Lost(lost));
         }
         if !acquired.is_empty() {
             let items = acquired.iter().map(|(item, czxid)| owned(item, *czxid)).collect();
-            self.untold.push_back(Update::Acquired(items));
+            self.pending_updates.push_back(Update::Acquired(items));
         }
         if !release.is_empty() {
             let release = Release { items: release, confirm: self.confirm.clone() };
-            self.untold.push_back(Update::Release(release));
+            self.pending_updates.push_back(Update::Release(release));
         }
     }
 }

@@ -116,7 +116,7 @@ mod tests {
 
     /// The knowledge of member `a` with session 1.
     #[derive(Default)]
-    struct World {
+    struct Knowledge {
         items: BTreeSet<String>,
         members: BTreeMap<String, i64>,
         owners: BTreeMap<String, Owner>,
@@ -124,12 +124,12 @@ mod tests {
         deleting: BTreeMap<String, Zxid>,
     }
 
-    impl World {
+    impl Knowledge {
         fn new(items: &str, members: &[(&str, i64)]) -> Self {
-            World {
+            Knowledge {
                 items: items.split_whitespace().map(str::to_owned).collect(),
                 members: members.iter().map(|(id, session)| ((*id).to_owned(), *session)).collect(),
-                ..World::default()
+                ..Knowledge::default()
             }
         }
 
@@ -150,7 +150,7 @@ mod tests {
         }
 
         fn plan(&self) -> Plan {
-            let World { items, members, owners, held, deleting } = self;
+            let Knowledge { items, members, owners, held, deleting } = self;
             let (member, nonce, session) = ("a", "a", 1);
             Situation { member, nonce, session, items, members, owners, held, deleting }.plan()
         }
@@ -162,81 +162,82 @@ mod tests {
 
     #[test]
     fn free_items_are_acquired_up_to_our_share() {
-        assert_eq!(World::new("p q r", &[("a", 1)]).plan().acquire, names("p q r"));
-        let plan = World::new("p q r s", &[("a", 1), ("b", 2)]).plan();
+        assert_eq!(Knowledge::new("p q r", &[("a", 1)]).plan().acquire, names("p q r"));
+        let plan = Knowledge::new("p q r s", &[("a", 1), ("b", 2)]).plan();
         assert_eq!(plan.acquire.len(), 2);
     }
 
     #[test]
     fn another_member_of_the_same_session_keeps_its_own() {
-        let world = World::new("p q", &[("a", 1), ("b", 1)]);
-        let world = world.owned("p", "a", 1).held("p").owned("q", "b", 1);
-        assert_eq!(world.plan(), Plan::default());
+        let knowledge = Knowledge::new("p q", &[("a", 1), ("b", 1)]);
+        let knowledge = knowledge.owned("p", "a", 1).held("p").owned("q", "b", 1);
+        assert_eq!(knowledge.plan(), Plan::default());
     }
 
     #[test]
     fn another_partitioner_with_the_same_id_and_session_keeps_its_own() {
-        let world = World::new("p q", &[("a", 1)]).owned_by("p", "a", "other", 1);
-        assert_eq!(world.plan(), Plan { acquire: names("q"), ..Plan::default() });
+        let knowledge = Knowledge::new("p q", &[("a", 1)]).owned_by("p", "a", "other", 1);
+        assert_eq!(knowledge.plan(), Plan { acquire: names("q"), ..Plan::default() });
     }
 
     #[test]
     fn what_is_too_much_is_released_and_nothing_else_done() {
-        let world = World::new("p q", &[("a", 1), ("b", 2)]);
-        let world = world.owned("p", "a", 1).owned("q", "a", 1).held("p").held("q");
-        assert_eq!(world.plan(), Plan { release: names("q"), ..Plan::default() });
+        let knowledge = Knowledge::new("p q", &[("a", 1), ("b", 2)]);
+        let knowledge = knowledge.owned("p", "a", 1).owned("q", "a", 1).held("p").held("q");
+        assert_eq!(knowledge.plan(), Plan { release: names("q"), ..Plan::default() });
     }
 
     #[test]
     fn an_item_that_is_leaving_is_not_asked_for_twice() {
-        let world = World::new("p q", &[("a", 1), ("b", 2)]);
-        let mut world = world.owned("p", "a", 1).owned("q", "a", 1).held("p").held("q");
-        world.held.insert("q".into(), Held { czxid: Zxid(7), is_leaving: true });
-        assert_eq!(world.plan(), Plan::default());
+        let knowledge = Knowledge::new("p q", &[("a", 1), ("b", 2)]);
+        let mut knowledge = knowledge.owned("p", "a", 1).owned("q", "a", 1).held("p").held("q");
+        knowledge.held.insert("q".into(), Held { czxid: Zxid(7), is_leaving: true });
+        assert_eq!(knowledge.plan(), Plan::default());
     }
 
     #[test]
     fn nothing_is_acquired_while_an_owner_node_is_there() {
-        let world = World::new("p q", &[("a", 1)]);
+        let knowledge = Knowledge::new("p q", &[("a", 1)]);
         // `b` is no longer a member; `a` itself had another session before.
-        let world = world.owned("p", "b", 2).owned("q", "a", 99);
-        assert_eq!(world.plan(), Plan::default());
+        let knowledge = knowledge.owned("p", "b", 2).owned("q", "a", 99);
+        assert_eq!(knowledge.plan(), Plan::default());
     }
 
     #[test]
     fn without_being_a_member_nothing_is_acquired() {
-        assert_eq!(World::new("p", &[("a", 99), ("b", 2)]).plan(), Plan::default());
-        assert_eq!(World::new("p", &[]).plan(), Plan::default());
+        assert_eq!(Knowledge::new("p", &[("a", 99), ("b", 2)]).plan(), Plan::default());
+        assert_eq!(Knowledge::new("p", &[]).plan(), Plan::default());
     }
 
     #[test]
     fn nodes_of_our_session_that_we_do_not_know_are_adopted_or_discarded() {
-        let world = World::new("p q", &[("a", 1), ("b", 2)]).owned("p", "a", 1).owned("q", "a", 1);
-        let plan = world.plan();
+        let knowledge =
+            Knowledge::new("p q", &[("a", 1), ("b", 2)]).owned("p", "a", 1).owned("q", "a", 1);
+        let plan = knowledge.plan();
         assert_eq!(plan.adopt, BTreeMap::from([("p".to_owned(), Zxid(7))]));
         assert_eq!(plan.discard, BTreeMap::from([("q".to_owned(), Zxid(7))]));
     }
 
     #[test]
     fn a_node_that_we_are_deleting_is_not_adopted() {
-        let mut world = World::new("p", &[("a", 1)]).owned("p", "a", 1);
-        world.deleting.insert("p".into(), Zxid(7));
-        assert_eq!(world.plan(), Plan::default());
-        world.deleting.insert("p".into(), Zxid(5));
-        assert_eq!(world.plan().adopt.len(), 1, "it is another node");
+        let mut knowledge = Knowledge::new("p", &[("a", 1)]).owned("p", "a", 1);
+        knowledge.deleting.insert("p".into(), Zxid(7));
+        assert_eq!(knowledge.plan(), Plan::default());
+        knowledge.deleting.insert("p".into(), Zxid(5));
+        assert_eq!(knowledge.plan().adopt.len(), 1, "it is another node");
     }
 
     #[test]
     fn what_is_held_but_not_seen_is_doubtful() {
-        let world = World::new("p q", &[("a", 1)]).held("p").held("q").owned("q", "b", 2);
-        let plan = world.plan();
+        let knowledge = Knowledge::new("p q", &[("a", 1)]).held("p").held("q").owned("q", "b", 2);
+        let plan = knowledge.plan();
         assert_eq!((plan.doubtful, plan.acquire), (names("p q"), names("")));
     }
 
     #[test]
     fn foreign_owner_nodes_count_for_nothing() {
-        let world = World::new("p q", &[("a", 1), ("b", 2)]);
-        let world = world.owned("x", "b", 2).owned("y", "b", 2).owned("z", "?", 0);
-        assert_eq!(world.plan().acquire.len(), 1);
+        let knowledge = Knowledge::new("p q", &[("a", 1), ("b", 2)]);
+        let knowledge = knowledge.owned("x", "b", 2).owned("y", "b", 2).owned("z", "?", 0);
+        assert_eq!(knowledge.plan().acquire.len(), 1);
     }
 }

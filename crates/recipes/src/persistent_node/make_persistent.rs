@@ -8,7 +8,7 @@ use bytes::Bytes;
 use herdsman_client::{Error, ErrorKind, Op, Outcome, Result, Session};
 use tokio::time::{Instant, sleep};
 
-use super::keeper::{Keeper, is_end_of_client, is_passing, is_race};
+use super::task::{NodeTask, is_end_of_client, is_race, is_transient};
 
 /// The result of an attempt.
 enum Found {
@@ -18,26 +18,26 @@ enum Found {
     Foreign,
 }
 
-impl Keeper {
+impl NodeTask {
     /// Replaces our node by a persistent one with the latest data. Fails if another client has the path by now.
     pub(super) async fn make_persistent(&mut self) -> Result<()> {
-        let wish = self.wish();
+        let desired = self.desired();
         let mut is_in_doubt = false;
         let error = loop {
             let attempt = match self.client.connected_session().await {
-                Ok(session) => self.attempt(&session, &wish.data).await,
+                Ok(session) => self.attempt(&session, &desired.data).await,
                 Err(error) => Err(error),
             };
             match attempt {
                 Ok(Found::Done) => {
-                    self.reports.send_modify(|report| report.written = Some(wish.revision));
+                    self.reports.send_modify(|report| report.written = Some(desired.revision));
                     return Ok(());
                 }
                 Ok(Found::Foreign) => break Error::not_applied(ErrorKind::NodeExists),
                 Err(error) => {
                     is_in_doubt |= error.outcome() == Outcome::Unknown;
-                    let goes_on = is_passing(&error) || is_race(&error);
-                    if !goes_on || is_end_of_client(&error) {
+                    let should_continue = is_transient(&error) || is_race(&error);
+                    if !should_continue || is_end_of_client(&error) {
                         break error;
                     }
                 }

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::spec::Spec;
 use crate::line::creation::Creation;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// A creation in progress.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ impl SequentialCreation {
         let (parent, prefix) = spec.path.rsplit_once('/').unwrap_or_default();
         let directory = if parent.is_empty() { "/" } else { parent };
         let creation = Creation {
-            client: patient(&client.bound_to(session)),
+            client: retrying(&client.bound_to(session)),
             directory: directory.to_owned(),
             receipts_beside: spec.receipts_beside.clone().unwrap_or_else(|| directory.to_owned()),
             directory_lifetime: Lifetime::Container,

@@ -12,11 +12,11 @@
 use herdsman_client::{Client, Op, Outcome};
 
 use crate::error::{Error, Result};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// The capacity check of one queue.
 #[derive(Debug)]
-pub(super) struct Gate {
+pub(super) struct CapacityCheck {
     /// The client, with endless retries like all requests of an offer.
     client: Client,
     queue: String,
@@ -24,34 +24,34 @@ pub(super) struct Gate {
     capacity: usize,
 }
 
-impl Gate {
+impl CapacityCheck {
     pub(super) fn new(client: &Client, queue: &str, capacity: usize) -> Result<Self> {
         if capacity == 0 {
             return Err(Error::invalid("a queue's capacity must be at least 1"));
         }
         let node = format!("{queue}-capacity");
-        Ok(Gate { client: patient(client), queue: queue.to_owned(), node, capacity })
+        Ok(CapacityCheck { client: retrying(client), queue: queue.to_owned(), node, capacity })
     }
 
     /// Returns the operation with which one more item may be added.
-    pub(super) async fn admit(&self) -> Result<Op> {
+    pub(super) async fn check(&self) -> Result<Op> {
         loop {
             // Sent in this order, and answered by the same server in this order.
-            let gate = self.client.get(&self.node).send();
+            let stored = self.client.get(&self.node).send();
             let queue = self.client.exists(&self.queue).send();
-            let gate = match gate.await {
+            let stored = match stored.await {
                 Err(error) if error.is_no_node() => {
                     self.make().await?;
                     continue;
                 }
-                gate => gate?,
+                stored => stored?,
             };
-            self.check_agreement(&gate.data)?;
+            self.check_agreement(&stored.data)?;
             let items = queue.await?.map_or(0, |stat| stat.num_children);
             if usize::try_from(items).is_ok_and(|items| items >= self.capacity) {
                 return Err(Error::Full { limit: self.capacity });
             }
-            return Ok(Op::set(&self.node, gate.data).version(gate.stat.version));
+            return Ok(Op::set(&self.node, stored.data).version(stored.stat.version));
         }
     }
 
@@ -72,9 +72,6 @@ impl Gate {
         }
         let stored = String::from_utf8_lossy(stored);
         let ours = self.capacity;
-        Err(Error::InvalidArgument(format!(
-            "{} says that the capacity is {stored}, not {ours}",
-            self.node
-        )))
+        Err(Error::InvalidArgument(format!("{}: the capacity is {stored}, not {ours}", self.node)))
     }
 }

@@ -179,7 +179,7 @@ pub(super) fn with_due_time(due_ms: i64) -> String {
 /// Returns an id as it is stored in names, with Curator's replacements for characters that a name cannot contain.
 pub(super) fn stored_id(id: &str) -> Result<String> {
     if id.is_empty() || id.len() > ID_BYTES_MAX {
-        let text = format!("an id has 1 to {ID_BYTES_MAX} bytes, this one {}", id.len());
+        let text = format!("an id must have 1 to {ID_BYTES_MAX} bytes, this one has {}", id.len());
         return Err(Error::InvalidArgument(text));
     }
     Ok(id.replace(['/', MARK], "_"))
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn names_tell_what_queue_they_are_in() {
+    fn names_show_the_kind_of_queue() {
         for (name, expected) in [
             ("qn-0000000001", Some(ItemKind::Simple)),
             ("xqn-0000000001", None),
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_apart() {
+    fn names_are_parsed() {
         assert_eq!(id_of("queue-|a|0000000001"), Some("a"));
         assert_eq!(id_of("queue-0000000001"), None);
         assert_eq!(id_of("queue-|a"), None);

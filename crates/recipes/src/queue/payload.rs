@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_item_is_refused_with_a_reason() {
+    fn data_that_is_not_an_item_is_refused_with_a_reason() {
         for (bytes, reason) in [
             (&b""[..], "no version"),
             (b"\0\x01\0\x02\x02", "version 0x00010002"),

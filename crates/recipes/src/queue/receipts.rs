@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::ensure;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// Receipts kept for later transactions.
 const RESERVE_MAX: usize = 8;
@@ -53,14 +53,14 @@ struct Receipt {
 impl Receipts {
     pub(super) fn new(client: &Client, queue: &str) -> Self {
         let directory = format!("{queue}-receipts");
-        Receipts { client: patient(client), directory, reserve: Mutex::default() }
+        Receipts { client: retrying(client), directory, reserve: Mutex::default() }
     }
 
     /// Applies all of these writes once, or none.
     pub(super) async fn commit(&self, ops: &[Op]) -> Result<Committed, Error> {
         loop {
-            let mut loan = self.borrow().await?;
-            match loan.commit(ops).await {
+            let mut receipt = self.take_receipt().await?;
+            match receipt.commit(ops).await {
                 // Nothing was applied in the session that has ended; the next one can do it.
                 Err(error)
                     if *error.kind() == ErrorKind::SessionExpired
@@ -71,19 +71,19 @@ impl Receipts {
         }
     }
 
-    async fn borrow(&self) -> Result<Loan<'_>, Error> {
+    async fn take_receipt(&self) -> Result<ReceiptInUse<'_>, Error> {
         let session = self.client.connected_session().await?;
-        let receipt = self.reserved_or_unmade(&session);
-        Ok(Loan { receipts: self, receipt, is_settled: false })
+        let receipt = self.reserved_or_new(&session);
+        Ok(ReceiptInUse { receipts: self, receipt, is_settled: false })
     }
 
-    fn reserved_or_unmade(&self, session: &Session) -> Receipt {
+    fn reserved_or_new(&self, session: &Session) -> Receipt {
         let mut reserve = self.reserve.lock();
         reserve.retain(|receipt| receipt.session.id() == session.id());
-        reserve.pop().unwrap_or_else(|| self.unmade(session))
+        reserve.pop().unwrap_or_else(|| self.new_receipt(session))
     }
 
-    fn unmade(&self, session: &Session) -> Receipt {
+    fn new_receipt(&self, session: &Session) -> Receipt {
         let path = format!("{}/{}", self.directory, Uuid::new_v4());
         Receipt { path, session: session.clone(), version: None }
     }
@@ -105,14 +105,14 @@ impl Drop for Receipts {
 }
 
 /// A receipt in use.
-struct Loan<'r> {
+struct ReceiptInUse<'r> {
     receipts: &'r Receipts,
     receipt: Receipt,
     /// The receipt's version is known, so it can be used again.
     is_settled: bool,
 }
 
-impl Loan<'_> {
+impl ReceiptInUse<'_> {
     async fn commit(&mut self, ops: &[Op]) -> Result<Committed, Error> {
         let client = self.receipts.client.bound_to(&self.receipt.session);
         let mut doubt = None;
@@ -126,7 +126,7 @@ impl Loan<'_> {
                 (Some(0), ErrorKind::NodeExists | ErrorKind::BadVersion) if doubt.is_some() => {
                     return Ok(self.settle(None));
                 }
-                (Some(0), ErrorKind::NoNode) => self.make_room(&client, doubt.as_ref()).await?,
+                (Some(0), ErrorKind::NoNode) => self.repair(&client, doubt.as_ref()).await?,
                 (Some(0), _) => return Err(doubt.unwrap_or(error)),
                 // The receipt was as expected, so nothing of this transaction was applied before.
                 (Some(_), _) => {
@@ -163,19 +163,19 @@ impl Loan<'_> {
     }
 
     /// Handles a missing directory, or a receipt that was deleted by hand.
-    async fn make_room(&mut self, client: &Client, doubt: Option<&Error>) -> Result<(), Error> {
+    async fn repair(&mut self, client: &Client, doubt: Option<&Error>) -> Result<(), Error> {
         if self.receipt.version.is_some() {
             if let Some(doubt) = doubt {
                 return Err(doubt.clone());
             }
-            self.receipt = self.receipts.unmade(&self.receipt.session);
+            self.receipt = self.receipts.new_receipt(&self.receipt.session);
         }
         let made = ensure(client, &self.receipts.directory, Lifetime::Container).await;
         made.map_err(|error| doubt.cloned().unwrap_or(error))
     }
 }
 
-impl Drop for Loan<'_> {
+impl Drop for ReceiptInUse<'_> {
     fn drop(&mut self) {
         let mut reserve = self.receipts.reserve.lock();
         let is_wanted = self.is_settled && reserve.len() < RESERVE_MAX;

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use herdsman_client::{Client, Outcome};
 
-use super::intake::check_path;
+use super::item_store::check_path;
 use super::names::{ITEM, Order};
-use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
+use super::waiting::{Look, Source, Wake, in_line, line, should_continue};
 use super::work::core::Core;
 use super::work::{WorkItem, WorkOptions};
 use crate::error::{Error, Result};
@@ -95,7 +95,7 @@ impl ShardedQueue {
         match self.poll().await {
             Ok(Some(item)) => return Ok(item),
             Ok(None) => {}
-            Err(error) if goes_on(&self.consumers.holder.client, &error) => {}
+            Err(error) if should_continue(&self.consumers.holder.client, &error) => {}
             Err(error) => return Err(error),
         }
         in_line(&self.consumers, self).await
@@ -122,7 +122,7 @@ impl ShardedQueue {
     }
 }
 
-impl Supply for ShardedQueue {
+impl Source for ShardedQueue {
     type Found = WorkItem;
 
     async fn look(&self) -> Result<Look<WorkItem>> {
@@ -156,5 +156,5 @@ async fn agree(client: &Client, path: &str, shards: usize) -> Result<()> {
         return Ok(());
     }
     let stored = String::from_utf8_lossy(&stored);
-    Err(Error::InvalidArgument(format!("{path} says {stored:?} shards, not {shards}")))
+    Err(Error::InvalidArgument(format!("{path}: the number of shards is {stored:?}, not {shards}")))
 }

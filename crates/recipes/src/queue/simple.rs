@@ -14,12 +14,12 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Op};
 
 use super::ensure;
-use super::intake::Intake;
+use super::item_store::ItemStore;
 use super::names::QueueLayout;
-use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
+use super::waiting::{Look, Source, Wake, in_line, line, should_continue};
 use crate::error::{Error, Result};
 use crate::line::Line;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// The prefix of the names of items.
 pub(super) const ITEM: &str = "qn-";
@@ -59,7 +59,7 @@ pub struct Queue {
 
 #[derive(Debug)]
 struct Inner {
-    intake: Intake,
+    store: ItemStore,
     consumers: Line,
     capacity: Option<usize>,
     layout: QueueLayout,
@@ -80,8 +80,8 @@ impl Queue {
     /// Sets the layout of the nodes.
     #[must_use]
     pub fn layout(self, layout: QueueLayout) -> Self {
-        let Inner { intake, capacity, .. } = &*self.inner;
-        Queue::build(&intake.client, &intake.path, *capacity, layout).expect(CHECKED)
+        let Inner { store, capacity, .. } = &*self.inner;
+        Queue::build(&store.client, &store.path, *capacity, layout).expect(CHECKED)
     }
 
     fn build(
@@ -90,32 +90,32 @@ impl Queue {
         capacity: Option<usize>,
         layout: QueueLayout,
     ) -> Result<Self> {
-        let intake = Intake::new(client, path, layout.lifetime(), capacity)?;
+        let store = ItemStore::new(client, path, layout.lifetime(), capacity)?;
         let consumers = line(client, path, "consumers");
-        Ok(Queue { inner: Arc::new(Inner { intake, consumers, capacity, layout }) })
+        Ok(Queue { inner: Arc::new(Inner { store, consumers, capacity, layout }) })
     }
 
     /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.inner.intake.path
+        &self.inner.store.path
     }
 
     /// Puts an item at the end. Waits if the queue is bounded and full. If the future is dropped, the item may or may
     /// not be in the queue.
     pub async fn offer(&self, item: impl Into<Bytes>) -> Result<()> {
-        self.inner.intake.offer(ITEM, item.into()).await
+        self.inner.store.offer(ITEM, item.into()).await
     }
 
     /// Puts an item at the end; [`Error::Full`] if the queue is full.
     pub async fn try_offer(&self, item: impl Into<Bytes>) -> Result<()> {
-        self.inner.intake.try_offer(ITEM, &item.into()).await
+        self.inner.store.try_offer(ITEM, &item.into()).await
     }
 
     /// Returns the first item without taking it.
     pub async fn peek(&self) -> Result<Option<Bytes>> {
         for name in self.inner.items().await? {
-            if let Some((item, _)) = self.inner.read(&self.inner.intake.client, &name).await? {
+            if let Some((item, _)) = self.inner.read(&self.inner.store.client, &name).await? {
                 return Ok(Some(item));
             }
         }
@@ -144,7 +144,7 @@ impl Queue {
         match self.poll().await {
             Ok(Some(item)) => return Ok(item),
             Ok(None) => {}
-            Err(error) if goes_on(&self.inner.intake.client, &error) => {}
+            Err(error) if should_continue(&self.inner.store.client, &error) => {}
             Err(error) => return Err(error),
         }
         in_line(&self.inner.consumers, self).await
@@ -170,11 +170,11 @@ impl Queue {
     }
 }
 
-impl Supply for Queue {
+impl Source for Queue {
     type Found = Bytes;
 
     async fn look(&self) -> Result<Look<Bytes>> {
-        let (names, watch) = self.inner.intake.watched_names().await?;
+        let (names, watch) = self.inner.store.watched_names().await?;
         Ok(match self.take_one_of(self.inner.layout.in_order(names)).await? {
             Some(item) => Look::Found(item),
             None => Look::Nothing(Wake { watches: vec![watch], after: None }),
@@ -184,11 +184,11 @@ impl Supply for Queue {
 
 impl Inner {
     async fn items(&self) -> Result<Vec<String>> {
-        Ok(self.layout.in_order(self.intake.names().await?))
+        Ok(self.layout.in_order(self.store.names().await?))
     }
 
     async fn read(&self, client: &Client, name: &str) -> Result<Option<(Bytes, i32)>> {
-        match client.get(&self.intake.child(name)).await {
+        match client.get(&self.store.child(name)).await {
             Err(error) if error.is_no_node() => Ok(None),
             node => Ok(Some(node.map(|node| (node.data, node.stat.version))?)),
         }
@@ -197,17 +197,17 @@ impl Inner {
     /// Takes an item. Runs to its end even if the caller no longer waits: then the item is put back.
     async fn take(self: &Arc<Self>, name: String) -> Result<Option<Taken>> {
         let inner = self.clone();
-        let task = tokio::spawn(async move { inner.take_to_the_end(name).await });
+        let task = tokio::spawn(async move { inner.take_to_completion(name).await });
         task.await.unwrap_or_else(|_| Err(super::abandoned()))
     }
 
-    async fn take_to_the_end(self: Arc<Self>, name: String) -> Result<Option<Taken>> {
-        let client = patient(&self.intake.client);
+    async fn take_to_completion(self: Arc<Self>, name: String) -> Result<Option<Taken>> {
+        let client = retrying(&self.store.client);
         let Some((item, version)) = self.read(&client, &name).await? else {
             return Ok(None);
         };
-        let delete = Op::delete(&self.intake.child(&name)).version(version);
-        match self.intake.receipts.commit(&[delete]).await {
+        let delete = Op::delete(&self.store.child(&name)).version(version);
+        match self.store.receipts.commit(&[delete]).await {
             Ok(_) => Ok(Some(Taken { inner: self, name, item: Some(item) })),
             // Another consumer has taken it, or it was changed.
             Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::BadVersion) => {
@@ -218,12 +218,12 @@ impl Inner {
     }
 
     async fn put_back(&self, name: &str, item: Bytes) -> Result<()> {
-        let create = Op::create(&self.intake.child(name), item);
-        while let Err(error) = self.intake.receipts.commit(std::slice::from_ref(&create)).await {
+        let create = Op::create(&self.store.child(name), item);
+        while let Err(error) = self.store.receipts.commit(std::slice::from_ref(&create)).await {
             match error.kind() {
                 ErrorKind::NoNode => {
                     let lifetime = self.layout.lifetime();
-                    ensure(&self.intake.client, &self.intake.path, lifetime).await?;
+                    ensure(&self.store.client, &self.store.path, lifetime).await?;
                 }
                 _ => return Err(error.into()),
             }
@@ -251,7 +251,7 @@ impl Drop for Taken {
             return;
         };
         let (inner, name) = (self.inner.clone(), std::mem::take(&mut self.name));
-        self.inner.intake.client.spawn(async move {
+        self.inner.store.client.spawn(async move {
             if let Err(error) = inner.put_back(&name, item).await {
                 tracing::warn!(%error, name, "an item was taken but not received, and could not be put back: it is lost");
             }

@@ -14,13 +14,13 @@ use herdsman_client::{Client, ErrorKind};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::intake::check_path;
+use super::item_store::check_path;
 use crate::error::{Error, Result};
 use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
-use crate::line::{Layout, Line, Standing, after_predecessor};
-use crate::patient::begins_again;
+use crate::line::{Layout, Line, WaitResult, after_predecessor};
+use crate::retrying::must_restart;
 use crate::sequence::split_name;
 
 const TICKET: &str = "ticket-";
@@ -71,7 +71,7 @@ impl TicketQueue {
         loop {
             let session = self.line.holder.client.connected_session().await?;
             match self.line.join(&session, TICKET).await {
-                Err(error) if begins_again(&self.line.holder.client, &error) => {}
+                Err(error) if must_restart(&self.line.holder.client, &error) => {}
                 hold => return Ok(Ticket { line: self.line.clone(), hold: hold? }),
             }
         }
@@ -90,7 +90,7 @@ impl TicketQueue {
 
 /// A place in a [`TicketQueue`]; see [`Hold`] for all that it can do. Dropping it leaves the queue.
 #[derive(Debug)]
-#[must_use = "the place is given up when the ticket is dropped"]
+#[must_use = "the ticket leaves the queue when it is dropped"]
 pub struct Ticket {
     line: Line,
     hold: Hold,
@@ -134,8 +134,8 @@ impl Ticket {
     /// node was deleted.
     pub async fn turn(&self) -> Result<()> {
         match self.line.wait_for_turn(&self.hold, &after_predecessor).await {
-            Ok(Standing::Turn) => Ok(()),
-            Ok(Standing::NotInLine) => Err(Error::Lost),
+            Ok(WaitResult::Turn) => Ok(()),
+            Ok(WaitResult::NotInLine) => Err(Error::Lost),
             Err(error) => Err(lost_with_session(error)),
         }
     }

@@ -23,7 +23,7 @@ use crate::line::{Layout, Line, after_predecessor};
 const PLACE: &str = "place-";
 
 /// Something that a client can wait for.
-pub(super) trait Supply: Sync {
+pub(super) trait Source: Sync {
     /// What is found.
     type Found: Send;
 
@@ -78,19 +78,19 @@ pub(super) fn line(client: &Client, queue: &str, side: &str) -> Line {
 }
 
 /// Waits in the line, then for the queue itself.
-pub(super) async fn in_line<S: Supply>(line: &Line, supply: &S) -> Result<S::Found> {
+pub(super) async fn in_line<S: Source>(line: &Line, source: &S) -> Result<S::Found> {
     loop {
         let place = line.wait(PLACE, after_predecessor).await?;
-        match look_until_found(supply).await {
-            Err(error) if goes_on(&line.holder.client, &error) => drop(place),
+        match look_until_found(source).await {
+            Err(error) if should_continue(&line.holder.client, &error) => drop(place),
             found => return found,
         }
     }
 }
 
-async fn look_until_found<S: Supply>(supply: &S) -> Result<S::Found> {
+async fn look_until_found<S: Source>(source: &S) -> Result<S::Found> {
     loop {
-        match supply.look().await? {
+        match source.look().await? {
             Look::Found(found) => return Ok(found),
             Look::Nothing(wake) => wake.wait().await?,
         }
@@ -99,11 +99,11 @@ async fn look_until_found<S: Supply>(supply: &S) -> Result<S::Found> {
 
 /// Returns whether to keep waiting after an error: nothing was applied, and the client will be connected again. A
 /// deadline is meant for single calls.
-pub(super) fn goes_on(client: &Client, error: &Error) -> bool {
+pub(super) fn should_continue(client: &Client, error: &Error) -> bool {
     let Error::Client(error) = error else {
         return false;
     };
     let has_future = *error.kind() != ErrorKind::SessionExpired || client.is_managed();
-    let may_pass = error.is_retriable() || error.is_deadline_exceeded();
-    may_pass && error.outcome() == Outcome::NotApplied && has_future
+    let is_transient = error.is_retriable() || error.is_deadline_exceeded();
+    is_transient && error.outcome() == Outcome::NotApplied && has_future
 }

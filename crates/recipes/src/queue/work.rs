@@ -86,7 +86,7 @@ macro_rules! consume {
             /// Returns its path.
             #[must_use]
             pub fn path(&self) -> &str {
-                &self.core.intake.path
+                &self.core.store.path
             }
 
             /// Returns the first item that no consumer works on, if there is one.

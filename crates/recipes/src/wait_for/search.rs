@@ -32,11 +32,11 @@ pub(super) fn deadlocks(locks: &[LockQueue]) -> Vec<Deadlock> {
     let mut found: Vec<Deadlock> = owners_by_component
         .values()
         .filter_map(|owners| {
-            let circle = shortest_circle(&graph, owners, &component_of)?;
-            Some(graph.deadlock(&circle, owners))
+            let cycle = shortest_cycle(&graph, owners, &component_of)?;
+            Some(graph.deadlock(&cycle, owners))
         })
         .collect();
-    found.sort_by(|one, other| one.circle.cmp(&other.circle));
+    found.sort_by(|one, other| one.cycle.cmp(&other.cycle));
     found
 }
 
@@ -44,7 +44,7 @@ pub(super) fn deadlocks(locks: &[LockQueue]) -> Vec<Deadlock> {
 struct Graph<'l> {
     owners: Vec<&'l str>,
     /// Where each prefix ends; the vertex of prefix `p` is `owners.len() + p`.
-    fronts: Vec<(&'l LockQueue, usize)>,
+    prefixes: Vec<(&'l LockQueue, usize)>,
     edges: Vec<Vec<usize>>,
     /// The number of places in which each owner holds or waits.
     places: Vec<usize>,
@@ -64,7 +64,7 @@ impl<'l> Graph<'l> {
             edges: vec![Vec::new(); owners.len()],
             places: vec![0; owners.len()],
             owners,
-            fronts: Vec::new(),
+            prefixes: Vec::new(),
             waiting_places: BTreeMap::new(),
         };
         for lock in locks {
@@ -74,19 +74,19 @@ impl<'l> Graph<'l> {
     }
 
     fn add_lock(&mut self, lock: &'l LockQueue, vertex_of: &BTreeMap<&str, usize>) {
-        let first_front = self.edges.len();
+        let first_prefix = self.edges.len();
         let blocked_up_to = lock.blocked_up_to();
         for (place, contender) in lock.contenders.iter().enumerate() {
             let owner = vertex_of[contender.owner.as_str()];
             self.places[owner] += 1;
             let shorter = (place > 0).then(|| self.edges.len() - 1);
-            self.fronts.push((lock, place));
+            self.prefixes.push((lock, place));
             // The search takes the last edge first: the owner of the last place before those ahead of it.
             self.edges.push(shorter.into_iter().chain([owner]).collect());
             if let Some(last) = blocked_up_to[place] {
-                let front = first_front + last;
-                self.edges[owner].push(front);
-                self.waiting_places.insert((owner, front), place);
+                let prefix = first_prefix + last;
+                self.edges[owner].push(prefix);
+                self.waiting_places.insert((owner, prefix), place);
             }
         }
     }
@@ -97,30 +97,30 @@ impl<'l> Graph<'l> {
 
     /// Returns the wait of an owner that leads through prefixes, the first of which blocks it and the last of which
     /// ends with the blocker.
-    fn wait(&self, owner: usize, first_front: usize, last_front: usize) -> Wait {
-        let (lock, blocker) = self.fronts[last_front - self.owners.len()];
-        lock.wait(self.waiting_places[&(owner, first_front)], blocker)
+    fn wait(&self, owner: usize, first_prefix: usize, last_prefix: usize) -> Wait {
+        let (lock, blocker) = self.prefixes[last_prefix - self.owners.len()];
+        lock.wait(self.waiting_places[&(owner, first_prefix)], blocker)
     }
 
     /// Converts a cycle of vertices, which begins with an owner, to a deadlock.
-    fn deadlock(&self, circle: &[usize], component: &[usize]) -> Deadlock {
+    fn deadlock(&self, cycle: &[usize], component: &[usize]) -> Deadlock {
         let mut waits: Vec<Wait> = Vec::new();
-        let mut rest = circle;
+        let mut rest = cycle;
         while let Some((&owner, behind)) = rest.split_first() {
-            let fronts = behind.iter().take_while(|vertex| !self.is_owner(**vertex)).count();
-            waits.push(self.wait(owner, behind[0], behind[fronts - 1]));
-            rest = &behind[fronts..];
+            let prefixes = behind.iter().take_while(|vertex| !self.is_owner(**vertex)).count();
+            waits.push(self.wait(owner, behind[0], behind[prefixes - 1]));
+            rest = &behind[prefixes..];
         }
         let first_by_name =
             (0..waits.len()).min_by_key(|index| waits[*index].waiter.as_str()).unwrap_or(0);
         waits.rotate_left(first_by_name);
-        let circle: BTreeSet<&usize> = circle.iter().collect();
+        let cycle: BTreeSet<&usize> = cycle.iter().collect();
         let stuck = component
             .iter()
-            .filter(|owner| !circle.contains(owner))
+            .filter(|owner| !cycle.contains(owner))
             .map(|owner| self.owners[*owner].to_owned())
             .collect();
-        Deadlock { circle: waits, stuck }
+        Deadlock { cycle: waits, stuck }
     }
 }
 
@@ -129,19 +129,19 @@ impl<'l> Graph<'l> {
 ///
 /// An owner with one place is never needed: a cycle enters it from its own place in a queue and continues from there
 /// to the owner that it waits for, to which the queue leads anyway.
-fn shortest_circle(graph: &Graph, owners: &[usize], component_of: &[usize]) -> Option<Vec<usize>> {
-    let owners_on = |circle: &Vec<usize>| circle.iter().filter(|v| graph.is_owner(**v)).count();
+fn shortest_cycle(graph: &Graph, owners: &[usize], component_of: &[usize]) -> Option<Vec<usize>> {
+    let owners_on = |cycle: &Vec<usize>| cycle.iter().filter(|v| graph.is_owner(**v)).count();
     owners
         .iter()
         .filter(|owner| graph.places[**owner] > 1)
         .take(SEARCH_OWNERS_MAX)
-        .filter_map(|owner| circle_through(graph, *owner, component_of))
+        .filter_map(|owner| cycle_through(graph, *owner, component_of))
         .min_by_key(owners_on)
 }
 
 /// Returns the cycle through `start` with the fewest owners. A breadth-first search in which only the step from an
-/// owner into a queue costs anything: steps along a queue are put at the front of the work list.
-fn circle_through(graph: &Graph, start: usize, component_of: &[usize]) -> Option<Vec<usize>> {
+/// owner into a queue costs anything: steps along a queue are put at the prefix of the work list.
+fn cycle_through(graph: &Graph, start: usize, component_of: &[usize]) -> Option<Vec<usize>> {
     let mut came_from: BTreeMap<usize, usize> = BTreeMap::new();
     let inside = |vertex: usize| {
         let edges = graph.edges[vertex].iter().copied();

@@ -17,7 +17,7 @@ use crate::owned_node::{Incarnation, LastData};
 /// The result of [`fenced`](Hold::fenced) is valid until the next [`reserve_until`](WorkerLease::reserve_until): each
 /// reservation changes the node by whose version the owners of an id are distinguished.
 #[derive(Debug)]
-#[must_use = "the worker id is given back when this is dropped"]
+#[must_use = "the worker id is released when this is dropped"]
 pub struct WorkerLease {
     id: u16,
     hold: Hold,

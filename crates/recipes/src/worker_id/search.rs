@@ -11,7 +11,7 @@ use super::{WorkerIds, WorkerLease, parse, parse_time, unix_ms};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::path::child;
-use crate::patient::patient;
+use crate::retrying::retrying;
 use crate::until_known::until_known;
 
 /// A search for a worker id, within one session.
@@ -35,7 +35,7 @@ struct Candidate {
 
 impl<'a> Search<'a> {
     pub(super) fn new(workers: &'a WorkerIds, session: Session) -> Self {
-        let client = patient(&workers.holder.client.bound_to(&session));
+        let client = retrying(&workers.holder.client.bound_to(&session));
         Search { workers, session, client }
     }
 

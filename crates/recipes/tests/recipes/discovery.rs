@@ -1,4 +1,4 @@
-//! Services register, are found, followed and picked.
+//! Services register, and are found, followed and picked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use herdsman_recipes::{Error, Events};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 /// The payload is a weight.
 type Service = ServiceInstance<u32>;
@@ -72,7 +72,7 @@ async fn the_type_decides_what_is_left_behind() {
     let permanent = register(&zk, web("permanent", 1).with_type(ServiceType::Permanent)).await;
     let numbered = register(&zk, web("n-", 1).with_type(ServiceType::DynamicSequential)).await;
     let dynamic = register(&zk, web("dynamic", 1)).await;
-    let Presence::Present { path } = numbered.presence() else { panic!("it is there") };
+    let Presence::Present { path } = numbered.presence() else { panic!("it exists") };
     assert!(path.starts_with("/services/web/n-00000"), "{path}");
     drop((fixed, numbered, dynamic));
     eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
@@ -226,7 +226,7 @@ async fn weights_come_from_the_payload() {
 }
 
 #[tokio::test]
-async fn an_instance_with_errors_is_left_alone() {
+async fn an_instance_with_errors_is_not_used() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let _a = register(&zk, web("a", 1)).await;
@@ -251,13 +251,13 @@ async fn least_connections_count_those_of_all_clients() {
         provider.publish_interval(Duration::from_millis(10)).open()
     };
     let (ours, theirs) = (open(&zk).await.unwrap(), open(&other).await.unwrap());
-    // They have four requests under way with one instance, and none with the other.
+    // They have four requests in flight with one instance, and none with the other.
     let mut under_way: Vec<_> = (0..8).filter_map(|_| theirs.pick("")).collect();
     under_way.retain(|picked| picked.id == "a");
     assert_eq!(under_way.len(), 4);
     let prefers_idle = || (0..3).all(|_| ours.pick("").unwrap().id == "b");
     eventually(prefers_idle).await;
-    // Their counts go with their session.
+    // Their counts end with their session.
     server.expire_session(other.session().id());
     drop(theirs);
     eventually(|| tally(&ours, 10).len() == 2).await;

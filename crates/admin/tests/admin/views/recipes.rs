@@ -119,7 +119,7 @@ async fn two_sessions_that_wait_for_each_other_are_found() {
     assert!(cycle.len() == 2 && cycle.contains(&first) && cycle.contains(&then), "{deadlock}");
     assert!(deadlock["text"].as_str().unwrap().contains("waits for /locks/x held by"));
 
-    // Who gives up breaks the circle.
+    // Who gives up breaks the cycle.
     second.abort();
     until("end of the deadlock", || (recipes(&rest)["deadlocks"] == json!([])).then_some(())).await;
 }

@@ -32,7 +32,7 @@ impl WorkItem {
     /// Returns the payload; the first one of a batch.
     #[must_use]
     pub fn payload(&self) -> &Bytes {
-        self.content.payloads.first().expect("an item without payload is not handed out")
+        self.content.payloads.first().expect("an item without payload is not delivered")
     }
 
     /// Returns all payloads of a batch, at least one, in the producer's order.
@@ -80,7 +80,7 @@ impl WorkItem {
     /// Removes the item because no consumer can process it: it is moved to the dead letters, or deleted if the queue
     /// has none.
     pub async fn refuse(self) -> Result<()> {
-        self.locked.bury().await
+        self.locked.move_to_dead_letters().await
     }
 }
 

@@ -19,9 +19,9 @@ use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::LostWhen;
 use crate::owned_node::Incarnation;
-use crate::patient::patient;
 use crate::queue::ensure;
 use crate::queue::names::{ITEM, without_number};
+use crate::retrying::retrying;
 
 /// A locked item. Dropping it unlocks the item, which keeps its place.
 #[derive(Debug)]
@@ -44,7 +44,7 @@ impl Locked {
         item: &Node,
         data: Bytes,
     ) -> Result<Option<Self>> {
-        let client = &core.intake.client;
+        let client = &core.store.client;
         let session = client.connected_session().await?;
         let attempt = LockAttempt {
             client: client.bound_to(&session),
@@ -52,7 +52,7 @@ impl Locked {
             lock_path: core.lock_of(name),
             // Consumers of one session must be distinguished, too.
             tag: Uuid::new_v4().to_string().into(),
-            item_path: core.intake.child(name),
+            item_path: core.store.child(name),
             lost_when: core.lost_when,
             version_before: item.stat.version,
         };
@@ -63,7 +63,7 @@ impl Locked {
     }
 
     pub(super) fn path(&self) -> String {
-        self.core.intake.child(&self.name)
+        self.core.store.child(&self.name)
     }
 
     pub(super) fn name(&self) -> &str {
@@ -82,13 +82,13 @@ impl Locked {
 
     /// Moves the item to the end, or to the end of its priority.
     pub(super) async fn requeue(mut self) -> Result<()> {
-        let path = self.core.intake.child(without_number(&self.name));
+        let path = self.core.store.child(without_number(&self.name));
         let again = Op::create(&path, self.data.clone()).sequential();
         self.settle(Some(again)).await
     }
 
     /// Moves the item to the queue of dead letters, or deletes it if there is none.
-    pub(super) async fn bury(mut self) -> Result<()> {
+    pub(super) async fn move_to_dead_letters(mut self) -> Result<()> {
         let Some(dead) = self.core.dead_letter.clone() else {
             return self.settle(None).await;
         };
@@ -97,7 +97,7 @@ impl Locked {
         loop {
             match self.settle(Some(letter.clone())).await {
                 Err(Error::Client(error)) if error.failed_op() == Some(2) && error.is_no_node() => {
-                    ensure(&self.core.intake.client, &dead.path, Lifetime::Persistent).await?;
+                    ensure(&self.core.store.client, &dead.path, Lifetime::Persistent).await?;
                 }
                 settled => return settled,
             }
@@ -114,14 +114,14 @@ impl Locked {
         loop {
             let error = match self.hold.client().transaction(ops.clone()).await {
                 Ok(_) => {
-                    self.hold.let_go();
+                    self.hold.disarm();
                     return Ok(());
                 }
                 Err(error) => error,
             };
             match (error.failed_op(), error.kind()) {
                 (Some(0), ErrorKind::NoNode) => {
-                    self.hold.let_go();
+                    self.hold.disarm();
                     return if doubt.is_some() { Ok(()) } else { Err(Error::Lost) };
                 }
                 // The item was removed without regard to its lock: it is done.
@@ -129,7 +129,7 @@ impl Locked {
                 // Our lock was deleted by hand, and another consumer has the item.
                 (Some(1), ErrorKind::BadVersion) => return Err(Error::Lost),
                 (None, ErrorKind::SessionExpired) => {
-                    self.hold.let_go();
+                    self.hold.disarm();
                     return Err(doubt.map_or(Error::Lost, Error::Client));
                 }
                 (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
@@ -210,7 +210,7 @@ impl LockAttempt {
     /// Removes a lock that was created although no reply reported it, which would otherwise block the item while the
     /// session lives. A hold that is found is dropped, and thereby released.
     fn clean_up(self) {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         self.client.clone().spawn(async move {
             drop(self.find(&client).await);
         });

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Lifetime, Op, Optional, Watch};
 
-use super::capacity::Gate;
+use super::capacity::CapacityCheck;
 use super::ensure;
 use super::receipts::Receipts;
-use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
+use super::waiting::{Look, Source, Wake, in_line, line, should_continue};
 use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// The maximum size of an item's node. Servers accept requests of up to 1 MiB (`jute.maxbuffer`); the rest is
 /// reserved for names and for the remainder of the transaction.
@@ -20,17 +20,17 @@ pub const ITEM_BYTES_MAX: usize = 1024 * 1024 - 8 * 1024;
 
 /// The directory with the items of one queue.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(super) struct ItemStore {
     pub(super) client: Client,
     pub(super) path: String,
     pub(super) receipts: Arc<Receipts>,
     /// The lifetime of the queue's own node.
     lifetime: Lifetime,
-    gate: Option<Gate>,
+    capacity_check: Option<CapacityCheck>,
     producers: Line,
 }
 
-impl Intake {
+impl ItemStore {
     pub(super) fn new(
         client: &Client,
         path: &str,
@@ -38,13 +38,14 @@ impl Intake {
         capacity: Option<usize>,
     ) -> Result<Self> {
         check_path(path)?;
-        let gate = capacity.map(|capacity| Gate::new(client, path, capacity)).transpose()?;
-        Ok(Intake {
+        let capacity_check =
+            capacity.map(|capacity| CapacityCheck::new(client, path, capacity)).transpose()?;
+        Ok(ItemStore {
             client: client.clone(),
             path: path.to_owned(),
             receipts: Arc::new(Receipts::new(client, path)),
             lifetime,
-            gate,
+            capacity_check,
             producers: line(client, path, "producers"),
         })
     }
@@ -53,10 +54,11 @@ impl Intake {
     pub(super) async fn offer(&self, name: &str, data: Bytes) -> Result<()> {
         match self.try_offer(name, &data).await {
             Err(Error::Full { .. }) => {}
-            Err(error) if self.gate.is_some() && goes_on(&self.client, &error) => {}
+            Err(error)
+                if self.capacity_check.is_some() && should_continue(&self.client, &error) => {}
             offered => return offered,
         }
-        in_line(&self.producers, &Room { intake: self, name, data }).await
+        in_line(&self.producers, &WaitingOffer { store: self, name, data }).await
     }
 
     /// Puts an item in; fails if the queue is full.
@@ -65,8 +67,8 @@ impl Intake {
         let item = Op::create(&self.child(name), data.clone()).sequential();
         loop {
             let mut ops = Vec::with_capacity(2);
-            if let Some(gate) = &self.gate {
-                ops.push(gate.admit().await?);
+            if let Some(capacity_check) = &self.capacity_check {
+                ops.push(capacity_check.check().await?);
             }
             ops.push(item.clone());
             match self.receipts.commit(&ops).await {
@@ -89,7 +91,7 @@ impl Intake {
     /// Returns the names of all children, and a watch for the next change of them. Used by waiters, so it is not
     /// ended by a deadline.
     pub(super) async fn watched_names(&self) -> Result<(Vec<String>, Watch)> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         loop {
             match client.children(&self.path).watch().await {
                 Err(error) if error.is_no_node() => self.make().await?,
@@ -112,18 +114,18 @@ impl Intake {
 }
 
 /// An item that waits for room.
-struct Room<'q> {
-    intake: &'q Intake,
+struct WaitingOffer<'q> {
+    store: &'q ItemStore,
     name: &'q str,
     data: Bytes,
 }
 
-impl Supply for Room<'_> {
+impl Source for WaitingOffer<'_> {
     type Found = ();
 
     async fn look(&self) -> Result<Look<()>> {
-        let (_, watch) = self.intake.watched_names().await?;
-        match self.intake.try_offer(self.name, &self.data).await {
+        let (_, watch) = self.store.watched_names().await?;
+        match self.store.try_offer(self.name, &self.data).await {
             Err(Error::Full { .. }) => {
                 Ok(Look::Nothing(Wake { watches: vec![watch], after: None }))
             }

@@ -16,14 +16,14 @@ pub(crate) const PAUSE: Duration = Duration::from_millis(100);
 const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// Returns the same client, whose calls end only with their reply, with the session or with the client.
-pub(crate) fn patient(client: &Client) -> Client {
+pub(crate) fn retrying(client: &Client) -> Client {
     client.with_retry(RetryPolicy::forever(PAUSE)).with_deadline(NO_DEADLINE)
 }
 
 /// Returns whether a recipe that promises to continue starts again after this error: what it held is lost, with its
 /// session or without, and the client continues in another session. A lost connection means the same here, because a
 /// retrying client reports it only when the session has ended meanwhile.
-pub(crate) fn begins_again(client: &Client, error: &Error) -> bool {
+pub(crate) fn must_restart(client: &Client, error: &Error) -> bool {
     let is_lost = match error {
         Error::Lost => true,
         Error::Client(error) => error.is_retriable() || *error.kind() == ErrorKind::Deposed,

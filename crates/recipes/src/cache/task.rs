@@ -11,9 +11,9 @@ use herdsman_client::{Client, PersistentWatch};
 use tokio::time::sleep;
 
 use super::CacheOptions;
-use super::board::{Board, Change};
-use super::inbox::{Dirt, Inbox};
+use super::inbox::{DirtyPath, Inbox};
 use super::scope::Scope;
+use super::state::{CacheState, Change};
 use super::walk::{Listings, Step};
 
 /// Nothing more can be read: the client is closed, or the session it was bound to has ended.
@@ -39,10 +39,10 @@ pub(super) async fn set_watch(
     }
 }
 
-pub(super) struct Upkeep {
+pub(super) struct CacheTask {
     pub(super) client: Client,
     pub(super) scope: Scope,
-    pub(super) board: Board,
+    pub(super) state: CacheState,
     pub(super) inbox: Inbox,
     /// What the last complete walk has listed.
     pub(super) listings: Listings,
@@ -50,19 +50,19 @@ pub(super) struct Upkeep {
     resync_spread: Duration,
 }
 
-impl Upkeep {
+impl CacheTask {
     pub(super) fn new(
         client: &Client,
         scope: Scope,
-        board: Board,
+        state: CacheState,
         watch: PersistentWatch,
         options: &CacheOptions,
     ) -> Self {
-        Upkeep {
+        CacheTask {
             inbox: Inbox::new(client, &scope, watch),
             client: client.clone(),
             scope,
-            board,
+            state,
             listings: Listings::default(),
             requests_max: options.requests_max,
             resync_spread: options.resync_spread,
@@ -72,14 +72,14 @@ impl Upkeep {
     /// Runs until the client is closed. The last known state stays.
     pub(super) async fn run(mut self) {
         let Err(Ended) = self.follow().await;
-        self.board.set_out_of_sync();
+        self.state.set_out_of_sync();
     }
 
     async fn follow(&mut self) -> Result<std::convert::Infallible, Ended> {
         self.resync().await?;
         loop {
             if self.inbox.dirty.everything {
-                self.board.set_out_of_sync();
+                self.state.set_out_of_sync();
                 self.pause().await?;
                 self.resync().await?;
             } else if self.inbox.dirty.paths.is_empty() {
@@ -94,7 +94,7 @@ impl Upkeep {
     pub(super) async fn listen(&mut self) -> Result<(), Ended> {
         self.inbox.wait().await;
         if std::mem::take(&mut self.inbox.dirty.disconnected) {
-            self.board.set_out_of_sync();
+            self.state.set_out_of_sync();
         }
         if self.inbox.dirty.closed { Err(Ended) } else { Ok(()) }
     }
@@ -105,7 +105,7 @@ impl Upkeep {
         loop {
             tokio::select! {
                 () = &mut pause => return Ok(()),
-                heard = self.listen() => heard?,
+                handled = self.listen() => handled?,
             }
         }
     }
@@ -116,7 +116,7 @@ impl Upkeep {
         self.catch_up().await?;
         self.walk().await?;
         if !self.inbox.dirty.everything {
-            self.board.set_synced();
+            self.state.set_synced();
         }
         Ok(())
     }
@@ -126,7 +126,7 @@ impl Upkeep {
         let sync = self.client.sync(&self.scope.root).send();
         if let Err(error) = self.while_listening(sync).await? {
             // A server without a quorum cannot sync, but then it is not ahead of this cache either.
-            tracing::debug!(%error, "sync");
+            tracing::debug!(%error, "the sync failed");
         }
         Ok(())
     }
@@ -135,13 +135,13 @@ impl Upkeep {
     async fn refresh(&mut self) -> Result<(), Ended> {
         let mut changes = Vec::new();
         let mut steps = Vec::new();
-        for (path, dirt) in std::mem::take(&mut self.inbox.dirty.paths) {
-            match dirt {
-                Dirt::Unread => steps.push(Step::Read(path)),
-                Dirt::Deleted(by) => changes.push(Change::Deleted(path, by)),
+        for (path, dirty) in std::mem::take(&mut self.inbox.dirty.paths) {
+            match dirty {
+                DirtyPath::Unread => steps.push(Step::Read(path)),
+                DirtyPath::Deleted(by) => changes.push(Change::Deleted(path, by)),
             }
         }
-        self.board.apply(&mut changes);
+        self.state.apply(&mut changes);
         self.read_all(steps).await
     }
 
@@ -155,7 +155,7 @@ impl Upkeep {
             tokio::select! {
                 biased;
                 answer = &mut answer => return Ok(answer),
-                heard = self.listen() => heard?,
+                handled = self.listen() => handled?,
             }
         }
     }

@@ -22,7 +22,7 @@ pub enum Health {
 /// A change of a member's health.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum HeartEvent {
+pub enum HeartbeatEvent {
     /// A new member has appeared.
     Appeared(String),
     /// It has not beaten for too long.
@@ -30,92 +30,92 @@ pub enum HeartEvent {
     /// It beats again.
     Recovered(String),
     /// Its session has ended, or it has left.
-    Gone(String),
+    Left(String),
 }
 
 /// The members' health at some moment.
 pub(super) type Healths = BTreeMap<String, Health>;
 
 #[derive(Debug)]
-pub(super) struct Vitals {
+pub(super) struct HealthTable {
     stale_after: Duration,
-    pulses: BTreeMap<String, Pulse>,
+    beats: BTreeMap<String, LastBeat>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Pulse {
+struct LastBeat {
     /// When a beat was last seen.
     seen: Instant,
     /// The mtime of the node when it was last read; `None` if only events have reported it.
     mtime: Option<i64>,
 }
 
-impl Vitals {
+impl HealthTable {
     pub(super) fn new(stale_after: Duration) -> Self {
-        Vitals { stale_after, pulses: BTreeMap::new() }
+        HealthTable { stale_after, beats: BTreeMap::new() }
     }
 
     /// Records a beat.
     pub(super) fn beat(&mut self, id: &str, now: Instant) {
-        self.pulses.insert(id.to_owned(), Pulse { seen: now, mtime: None });
+        self.beats.insert(id.to_owned(), LastBeat { seen: now, mtime: None });
     }
 
     /// Records that the node was read. This is a beat if the node was written to since it was last read; if events
     /// have reported beats since then, this is not known, and it does not count as one.
     pub(super) fn read(&mut self, id: &str, mtime: i64, now: Instant) {
-        let pulse = self.pulses.entry(id.to_owned()).or_insert(Pulse { seen: now, mtime: None });
-        if pulse.mtime.is_some_and(|before| before != mtime) {
-            pulse.seen = now;
+        let last = self.beats.entry(id.to_owned()).or_insert(LastBeat { seen: now, mtime: None });
+        if last.mtime.is_some_and(|before| before != mtime) {
+            last.seen = now;
         }
-        pulse.mtime = Some(mtime);
+        last.mtime = Some(mtime);
     }
 
     /// Notes that nothing could be observed for a while: members that were alive before get a full period again.
-    pub(super) fn excuse(&mut self, before: &Healths, now: Instant) {
-        for (id, pulse) in &mut self.pulses {
+    pub(super) fn extend_deadlines(&mut self, before: &Healths, now: Instant) {
+        for (id, last) in &mut self.beats {
             if before.get(id) == Some(&Health::Alive) {
-                pulse.seen = now;
+                last.seen = now;
             }
         }
     }
 
     /// Removes a member whose node was deleted.
-    pub(super) fn gone(&mut self, id: &str) {
-        self.pulses.remove(id);
+    pub(super) fn remove(&mut self, id: &str) {
+        self.beats.remove(id);
     }
 
     /// Keeps only the members that still exist.
     pub(super) fn keep_only(&mut self, mut is_there: impl FnMut(&str) -> bool) {
-        self.pulses.retain(|id, _| is_there(id));
+        self.beats.retain(|id, _| is_there(id));
     }
 
     pub(super) fn healths(&self, now: Instant) -> Healths {
-        let health = |pulse: &Pulse| {
-            if now >= pulse.seen + self.stale_after { Health::Stale } else { Health::Alive }
+        let health = |last: &LastBeat| {
+            if now >= last.seen + self.stale_after { Health::Stale } else { Health::Alive }
         };
-        self.pulses.iter().map(|(id, pulse)| (id.clone(), health(pulse))).collect()
+        self.beats.iter().map(|(id, last)| (id.clone(), health(last))).collect()
     }
 
     /// Returns when the next member becomes stale if it does not beat.
     pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let deadlines = self.pulses.values().map(|pulse| pulse.seen + self.stale_after);
+        let deadlines = self.beats.values().map(|last| last.seen + self.stale_after);
         deadlines.filter(|deadline| *deadline > now).min()
     }
 }
 
 /// Returns the changes from one moment to another.
-pub(super) fn changes(before: &Healths, after: &Healths) -> Vec<HeartEvent> {
+pub(super) fn changes(before: &Healths, after: &Healths) -> Vec<HeartbeatEvent> {
     let gone = before.keys().filter(|id| !after.contains_key(*id));
-    let mut events: Vec<_> = gone.map(|id| HeartEvent::Gone(id.clone())).collect();
+    let mut events: Vec<_> = gone.map(|id| HeartbeatEvent::Left(id.clone())).collect();
     for (id, health) in after {
         let id = id.clone();
         match (before.get(&id), health) {
-            (None, Health::Alive) => events.push(HeartEvent::Appeared(id)),
+            (None, Health::Alive) => events.push(HeartbeatEvent::Appeared(id)),
             (None, Health::Stale) => {
-                events.extend([HeartEvent::Appeared(id.clone()), HeartEvent::Stale(id)]);
+                events.extend([HeartbeatEvent::Appeared(id.clone()), HeartbeatEvent::Stale(id)]);
             }
-            (Some(Health::Alive), Health::Stale) => events.push(HeartEvent::Stale(id)),
-            (Some(Health::Stale), Health::Alive) => events.push(HeartEvent::Recovered(id)),
+            (Some(Health::Alive), Health::Stale) => events.push(HeartbeatEvent::Stale(id)),
+            (Some(Health::Stale), Health::Alive) => events.push(HeartbeatEvent::Recovered(id)),
             _ => {}
         }
     }
@@ -133,35 +133,35 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_beat_becomes_stale_and_recovers_with_a_beat() {
-        let (mut vitals, start) = (Vitals::new(AFTER), Instant::now());
-        vitals.beat("a", start);
-        assert_eq!(vitals.healths(second(start, 9))["a"], Health::Alive);
-        assert_eq!(vitals.next_deadline(second(start, 9)), Some(second(start, 10)));
-        assert_eq!(vitals.healths(second(start, 10))["a"], Health::Stale);
-        assert_eq!(vitals.next_deadline(second(start, 10)), None);
-        vitals.beat("a", second(start, 11));
-        assert_eq!(vitals.healths(second(start, 12))["a"], Health::Alive);
+    fn a_member_that_does_not_beat_is_stale_until_the_next_beat() {
+        let (mut table, start) = (HealthTable::new(AFTER), Instant::now());
+        table.beat("a", start);
+        assert_eq!(table.healths(second(start, 9))["a"], Health::Alive);
+        assert_eq!(table.next_deadline(second(start, 9)), Some(second(start, 10)));
+        assert_eq!(table.healths(second(start, 10))["a"], Health::Stale);
+        assert_eq!(table.next_deadline(second(start, 10)), None);
+        table.beat("a", second(start, 11));
+        assert_eq!(table.healths(second(start, 12))["a"], Health::Alive);
     }
 
     #[test]
     fn reading_a_node_is_a_beat_only_if_it_was_touched() {
-        let (mut vitals, start) = (Vitals::new(AFTER), Instant::now());
-        vitals.read("a", 7, start);
-        vitals.read("a", 7, second(start, 8));
-        assert_eq!(vitals.healths(second(start, 10))["a"], Health::Stale);
-        vitals.read("a", 8, second(start, 11));
-        assert_eq!(vitals.healths(second(start, 12))["a"], Health::Alive);
+        let (mut table, start) = (HealthTable::new(AFTER), Instant::now());
+        table.read("a", 7, start);
+        table.read("a", 7, second(start, 8));
+        assert_eq!(table.healths(second(start, 10))["a"], Health::Stale);
+        table.read("a", 8, second(start, 11));
+        assert_eq!(table.healths(second(start, 12))["a"], Health::Alive);
     }
 
     #[test]
-    fn a_time_in_which_nothing_was_seen_does_not_count() {
-        let (mut vitals, start) = (Vitals::new(AFTER), Instant::now());
-        vitals.beat("a", second(start, 9));
-        vitals.beat("b", start);
-        let before = vitals.healths(second(start, 10));
-        vitals.excuse(&before, second(start, 60));
-        let after = vitals.healths(second(start, 61));
+    fn time_without_observation_does_not_count() {
+        let (mut table, start) = (HealthTable::new(AFTER), Instant::now());
+        table.beat("a", second(start, 9));
+        table.beat("b", start);
+        let before = table.healths(second(start, 10));
+        table.extend_deadlines(&before, second(start, 60));
+        let after = table.healths(second(start, 61));
         assert_eq!((after["a"], after["b"]), (Health::Alive, Health::Stale));
     }
 
@@ -178,10 +178,10 @@ mod tests {
             ("d".into(), Health::Alive),
         ]);
         let expected = [
-            HeartEvent::Gone("a".into()),
-            HeartEvent::Stale("b".into()),
-            HeartEvent::Recovered("c".into()),
-            HeartEvent::Appeared("d".into()),
+            HeartbeatEvent::Left("a".into()),
+            HeartbeatEvent::Stale("b".into()),
+            HeartbeatEvent::Recovered("c".into()),
+            HeartbeatEvent::Appeared("d".into()),
         ];
         assert_eq!(changes(&before, &after), expected);
     }
