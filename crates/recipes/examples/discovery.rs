@@ -27,8 +27,8 @@ async fn main() -> Result<(), Failure> {
     }
     println!("services: {:?}", registry.names().await?);
     registration.unregister().await?;
-    if let Some(ServiceEvent::Removed(gone)) = events.next().await {
-        println!("{} has gone", gone.id);
+    if let Some(ServiceEvent::Removed(removed)) = events.next().await {
+        println!("{} was removed", removed.id);
     }
     Ok(())
 }

@@ -71,7 +71,7 @@ impl ConditionalSet<'_> {
                 // The version may have been changed by this write's own lost attempt.
                 Err(_) => {}
             }
-            match self.look().await {
+            match self.read_verdict().await {
                 Ok(Verdict::NotWritten) => {}
                 Ok(Verdict::Settled(written)) => return Ok(written),
                 Ok(Verdict::Unknowable) | Err(_) => break,
@@ -93,7 +93,7 @@ impl ConditionalSet<'_> {
         }
     }
 
-    async fn look(&self) -> herdsman_client::Result<Verdict> {
+    async fn read_verdict(&self) -> herdsman_client::Result<Verdict> {
         self.client.sync(self.path).await?;
         Ok(self.judge(&self.client.get(self.path).await?))
     }

@@ -13,7 +13,7 @@ const EXAMPLES: &[(&str, &str)] = &[
     ("commands", "2 answers, 0 missing"),
     ("configuration", "now: Some(50)"),
     ("deadlock", "ann held both"),
-    ("discovery", "web-1 has gone"),
+    ("discovery", "web-1 was removed"),
     ("ids", "visits: 1"),
     ("leader_election", "3 different tokens"),
     ("load_balancing", "picked: {\"large\": 30, \"small\": 10}"),

@@ -340,10 +340,10 @@ mod tests {
     fn counts_of_remaining_instances_survive_a_change_of_the_list() {
         let mut least = LeastConnections::new(());
         let _busy = least.begin("a");
-        let gone = least.begin("gone");
+        let left = least.begin("left");
         let list = instances(&[("a", 1), ("c", 1)]);
         assert_eq!(tally(4, || least.pick(&list)).into_iter().collect::<Vec<_>>(), [("c", 4)]);
-        drop(gone);
+        drop(left);
         assert_eq!(least.counts.lock().len(), 1);
     }
 

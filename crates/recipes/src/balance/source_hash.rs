@@ -110,13 +110,13 @@ mod tests {
         let mut by_source = SourceHash::new();
         let all = nodes(10);
         let before = placement(&mut by_source, &all);
-        for gone in 0..10 {
+        for removed in 0..10 {
             let mut rest = all.clone();
-            let gone = rest.remove(gone);
+            let removed = rest.remove(removed);
             let after = placement(&mut by_source, &rest);
             for (before, after) in before.iter().zip(&after) {
-                assert!(before == after || before == gone.id());
-                assert_ne!(after, gone.id());
+                assert!(before == after || before == removed.id());
+                assert_ne!(after, removed.id());
             }
             let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
             assert!((SOURCES / 14..SOURCES / 7).contains(&moved), "{moved}");

@@ -109,7 +109,7 @@ impl<T: Send + Sync + 'static> Follow<T> {
         let mut snapshots = mirror.snapshots();
         loop {
             let snapshot = snapshots.borrow_and_update().clone();
-            self.look(&snapshot, mirror.root()).await;
+            self.handle_snapshot(&snapshot, mirror.root()).await;
             drop(snapshot);
             if snapshots.changed().await.is_err() {
                 return;
@@ -117,41 +117,41 @@ impl<T: Send + Sync + 'static> Follow<T> {
         }
     }
 
-    async fn look(&mut self, snapshot: &Snapshot, path: &str) {
+    async fn handle_snapshot(&mut self, snapshot: &Snapshot, path: &str) {
         match (snapshot.get(path), snapshot.unreadable(path)) {
-            (Some(node), _) => self.look_at_node(node).await,
+            (Some(node), _) => self.handle_node(node).await,
             (None, Some(error)) => {
                 if self.known.replace(Known::Unreadable) != Some(Known::Unreadable) {
-                    self.tell(ConfigUpdate::Unreadable(error.clone()));
+                    self.publish(ConfigUpdate::Unreadable(error.clone()));
                 }
             }
             (None, None) => {
                 // Before the first reading an empty cache proves nothing.
-                let is_told = self.known == Some(Known::Missing);
-                if !is_told && (self.known.is_some() || snapshot.is_synced()) {
+                let is_reported = self.known == Some(Known::Missing);
+                if !is_reported && (self.known.is_some() || snapshot.is_synced()) {
                     self.known = Some(Known::Missing);
-                    self.tell(ConfigUpdate::Deleted);
+                    self.publish(ConfigUpdate::Deleted);
                 }
             }
         }
     }
 
-    async fn look_at_node(&mut self, node: &CachedNode) {
+    async fn handle_node(&mut self, node: &CachedNode) {
         let now = Known::Present { czxid: node.stat.czxid, mzxid: node.stat.mzxid };
         let before = self.known.replace(now);
         if before == Some(now) {
             return;
         }
         if matches!(before, Some(Known::Present { czxid, .. }) if czxid != node.stat.czxid) {
-            self.tell(ConfigUpdate::Deleted);
+            self.publish(ConfigUpdate::Deleted);
         }
         match self.reading.read(&node.data) {
             Ok(value) => {
                 let value = Versioned::from_service(value, &node.stat);
-                self.tell(ConfigUpdate::Value(Arc::new(value)));
+                self.publish(ConfigUpdate::Value(Arc::new(value)));
                 self.keep(&node.data).await;
             }
-            Err(reason) => self.tell(ConfigUpdate::Invalid {
+            Err(reason) => self.publish(ConfigUpdate::Invalid {
                 reason: reason.to_string(),
                 version: node.stat.version,
                 zxid: node.stat.mzxid,
@@ -160,7 +160,7 @@ impl<T: Send + Sync + 'static> Follow<T> {
     }
 
     /// Changes state and stream together, so that a reader that takes both misses nothing.
-    fn tell(&self, update: ConfigUpdate<T>) {
+    fn publish(&self, update: ConfigUpdate<T>) {
         self.states.send_modify(|state| {
             state.is_read = true;
             if let ConfigUpdate::Value(value) = &update {
@@ -180,7 +180,7 @@ impl<T: Send + Sync + 'static> Follow<T> {
         }
         match file.write(data.clone()).await {
             Ok(()) => self.in_file = Some(data.clone()),
-            Err(error) => self.tell(ConfigUpdate::FileFailed { reason: error.to_string() }),
+            Err(error) => self.publish(ConfigUpdate::FileFailed { reason: error.to_string() }),
         }
     }
 }

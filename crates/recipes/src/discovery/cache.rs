@@ -181,10 +181,10 @@ impl<P> Reported<P> {
                 }]
             }
             unusable => {
-                let gone = self.0.remove(&found.node);
+                let removed = self.0.remove(&found.node);
                 let error = unusable.as_ref().err().filter(|_| is_there).cloned();
                 let error = error.map(ServiceEvent::Unreadable);
-                gone.map(ServiceEvent::Removed).into_iter().chain(error).collect()
+                removed.map(ServiceEvent::Removed).into_iter().chain(error).collect()
             }
         }
     }

@@ -128,7 +128,7 @@ impl LeaseLock {
             if let Some(guard) = self.claim(session.clone(), replaced.take()).await? {
                 return Ok(guard);
             }
-            let Some((holder, due, watch)) = self.look(&client, seen).await? else {
+            let Some((holder, due, watch)) = self.read_holder(&client, seen).await? else {
                 continue;
             };
             tokio::select! {
@@ -140,7 +140,7 @@ impl LeaseLock {
 
     /// Returns the holder, and when its lease expires; `None` if the lock is not held, or its fence is missing: a
     /// claim creates that again.
-    async fn look(
+    async fn read_holder(
         &self,
         client: &Client,
         seen: &Mutex<Option<Seen>>,

@@ -73,7 +73,7 @@ pub struct DeadlockWatchdog {
     /// The owners' texts of the last scan, by path and token of the node.
     owners: HashMap<(String, u64), Bytes>,
     found: VecDeque<Found>,
-    has_looked: bool,
+    has_scanned: bool,
 }
 
 impl DeadlockWatchdog {
@@ -92,7 +92,7 @@ impl DeadlockWatchdog {
             asked: HashSet::new(),
             owners: HashMap::new(),
             found: VecDeque::new(),
-            has_looked: false,
+            has_scanned: false,
         })
     }
 
@@ -121,20 +121,20 @@ impl DeadlockWatchdog {
             if let Some(found) = self.found.pop_front() {
                 return Ok(found);
             }
-            if self.has_looked {
+            if self.has_scanned {
                 sleep(self.interval).await;
             }
-            self.has_looked = true;
-            match self.look().await {
+            self.has_scanned = true;
+            match self.scan().await {
                 Err(error) if is_transient(&error) => {
-                    tracing::debug!(%error, "the scan for deadlocks failed; trying again later")
+                    tracing::debug!(%error, "the scan for deadlocks failed; trying again later");
                 }
-                looked => looked?,
+                scanned => scanned?,
             }
         }
     }
 
-    async fn look(&mut self) -> Result<()> {
+    async fn scan(&mut self) -> Result<()> {
         let locks = find_locks(&self.client, &self.root).await?;
         let mut lines = read_confirmed(&self.client, &locks).await?;
         self.restore_owners(&mut lines);

@@ -105,8 +105,8 @@ impl HealthTable {
 
 /// Returns the changes from one moment to another.
 pub(super) fn changes(before: &Healths, after: &Healths) -> Vec<HeartbeatEvent> {
-    let gone = before.keys().filter(|id| !after.contains_key(*id));
-    let mut events: Vec<_> = gone.map(|id| HeartbeatEvent::Left(id.clone())).collect();
+    let left = before.keys().filter(|id| !after.contains_key(*id));
+    let mut events: Vec<_> = left.map(|id| HeartbeatEvent::Left(id.clone())).collect();
     for (id, health) in after {
         let id = id.clone();
         match (before.get(&id), health) {

@@ -8,7 +8,7 @@ use herdsman_client::{Client, ErrorKind, Lifetime, Op, Optional, Watch};
 use super::capacity::CapacityCheck;
 use super::ensure;
 use super::receipts::Receipts;
-use super::waiting::{Look, Source, Wake, in_line, line, should_continue};
+use super::waiting::{Attempt, Source, Wake, in_line, line, should_continue};
 use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::path;
@@ -123,13 +123,13 @@ struct WaitingOffer<'q> {
 impl Source for WaitingOffer<'_> {
     type Found = ();
 
-    async fn look(&self) -> Result<Look<()>> {
+    async fn attempt(&self) -> Result<Attempt<()>> {
         let (_, watch) = self.store.watched_names().await?;
         match self.store.try_offer(self.name, &self.data).await {
             Err(Error::Full { .. }) => {
-                Ok(Look::Nothing(Wake { watches: vec![watch], after: None }))
+                Ok(Attempt::Nothing(Wake { watches: vec![watch], after: None }))
             }
-            offered => offered.map(Look::Found),
+            offered => offered.map(Attempt::Found),
         }
     }
 }

@@ -15,7 +15,7 @@ use herdsman_client::{Client, Outcome};
 
 use super::item_store::check_path;
 use super::names::{ITEM, Order};
-use super::waiting::{Look, Source, Wake, in_line, line, should_continue};
+use super::waiting::{Attempt, Source, Wake, in_line, line, should_continue};
 use super::work::core::Core;
 use super::work::{WorkItem, WorkOptions};
 use crate::error::{Error, Result};
@@ -125,15 +125,15 @@ impl ShardedQueue {
 impl Source for ShardedQueue {
     type Found = WorkItem;
 
-    async fn look(&self) -> Result<Look<WorkItem>> {
+    async fn attempt(&self) -> Result<Attempt<WorkItem>> {
         let mut all = Wake::default();
         for shard in self.in_any_order() {
-            match shard.look().await? {
-                Look::Found(item) => return Ok(Look::Found(item)),
-                Look::Nothing(wake) => all.watches.extend(wake.watches),
+            match shard.attempt().await? {
+                Attempt::Found(item) => return Ok(Attempt::Found(item)),
+                Attempt::Nothing(wake) => all.watches.extend(wake.watches),
             }
         }
-        Ok(Look::Nothing(all))
+        Ok(Attempt::Nothing(all))
     }
 }
 

@@ -16,7 +16,7 @@ use herdsman_client::{Client, ErrorKind, Op};
 use super::ensure;
 use super::item_store::ItemStore;
 use super::names::QueueLayout;
-use super::waiting::{Look, Source, Wake, in_line, line, should_continue};
+use super::waiting::{Attempt, Source, Wake, in_line, line, should_continue};
 use crate::error::{Error, Result};
 use crate::line::Line;
 use crate::retrying::retrying;
@@ -173,11 +173,11 @@ impl Queue {
 impl Source for Queue {
     type Found = Bytes;
 
-    async fn look(&self) -> Result<Look<Bytes>> {
+    async fn attempt(&self) -> Result<Attempt<Bytes>> {
         let (names, watch) = self.inner.store.watched_names().await?;
         Ok(match self.take_one_of(self.inner.layout.in_order(names)).await? {
-            Some(item) => Look::Found(item),
-            None => Look::Nothing(Wake { watches: vec![watch], after: None }),
+            Some(item) => Attempt::Found(item),
+            None => Attempt::Nothing(Wake { watches: vec![watch], after: None }),
         })
     }
 }

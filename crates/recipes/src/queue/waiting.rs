@@ -28,12 +28,12 @@ pub(super) trait Source: Sync {
     type Found: Send;
 
     /// Takes what there is, or returns what to wait for before the next attempt.
-    fn look(&self) -> impl Future<Output = Result<Look<Self::Found>>> + Send;
+    fn attempt(&self) -> impl Future<Output = Result<Attempt<Self::Found>>> + Send;
 }
 
 /// The result of an attempt.
 #[derive(Debug)]
-pub(super) enum Look<T> {
+pub(super) enum Attempt<T> {
     Found(T),
     Nothing(Wake),
 }
@@ -81,18 +81,18 @@ pub(super) fn line(client: &Client, queue: &str, side: &str) -> Line {
 pub(super) async fn in_line<S: Source>(line: &Line, source: &S) -> Result<S::Found> {
     loop {
         let place = line.wait(PLACE, after_predecessor).await?;
-        match look_until_found(source).await {
+        match attempt_until_found(source).await {
             Err(error) if should_continue(&line.holder.client, &error) => drop(place),
             found => return found,
         }
     }
 }
 
-async fn look_until_found<S: Source>(source: &S) -> Result<S::Found> {
+async fn attempt_until_found<S: Source>(source: &S) -> Result<S::Found> {
     loop {
-        match source.look().await? {
-            Look::Found(found) => return Ok(found),
-            Look::Nothing(wake) => wake.wait().await?,
+        match source.attempt().await? {
+            Attempt::Found(found) => return Ok(found),
+            Attempt::Nothing(wake) => wake.wait().await?,
         }
     }
 }

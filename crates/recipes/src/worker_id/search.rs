@@ -61,7 +61,7 @@ impl<'a> Search<'a> {
             return Ok(None);
         };
         match parse::<u16>(&node.data).filter(|id| self.workers.range.contains(id)) {
-            Some(id) => self.try_lease(self.look(id).await?).await,
+            Some(id) => self.try_lease(self.read_candidate(id).await?).await,
             None => Ok(None),
         }
     }
@@ -84,7 +84,7 @@ impl<'a> Search<'a> {
     async fn lease_one_of(&self, free: &[u16]) -> Result<Option<WorkerLease>> {
         let mut resting = Vec::new();
         for id in free {
-            let candidate = self.look(*id).await?;
+            let candidate = self.read_candidate(*id).await?;
             if candidate.used_until_ms >= unix_ms() {
                 resting.push(candidate);
             } else if let Some(lease) = self.try_lease(candidate).await? {
@@ -101,7 +101,7 @@ impl<'a> Search<'a> {
     }
 
     /// Reads the state of a number.
-    async fn look(&self, id: u16) -> Result<Candidate> {
+    async fn read_candidate(&self, id: u16) -> Result<Candidate> {
         let path = self.workers.time_path(id);
         match self.client.get(&path).await {
             Err(error) if error.is_no_node() => {
@@ -134,7 +134,7 @@ impl<'a> Search<'a> {
                         return Ok(None);
                     }
                     // Another client had it for a moment since it was read.
-                    candidate = self.look(id).await?;
+                    candidate = self.read_candidate(id).await?;
                 }
                 _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
                     is_uncertain = true;

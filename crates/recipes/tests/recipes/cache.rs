@@ -36,8 +36,8 @@ async fn fill(zk: &Client, directory: &str, count: usize) {
 /// Returns the events up to one that is wanted, in short form.
 async fn events_until(events: &mut Events<CacheEvent>, last: &str) -> Vec<String> {
     let mut all = Vec::new();
-    while all.last().is_none_or(|told| told != last) {
-        let event = within(events.next()).await.expect("the stream goes on");
+    while all.last().is_none_or(|seen| seen != last) {
+        let event = within(events.next()).await.expect("the stream continues");
         all.push(match event {
             CacheEvent::Added(node) => format!("+{}", node.path),
             CacheEvent::Changed { now, .. } => format!("~{}", now.path),
@@ -92,7 +92,7 @@ async fn a_snapshot_and_the_events_after_it_make_the_next_snapshot() {
     }
     writer.create("/app/end", "").await.unwrap();
     while !model.contains_key("/app/end") {
-        match within(events.next()).await.expect("the stream goes on") {
+        match within(events.next()).await.expect("the stream continues") {
             CacheEvent::Added(node) => {
                 assert!(model.insert(node.path.clone(), node).is_none(), "added twice");
             }
@@ -176,10 +176,10 @@ async fn a_reconnection_reads_only_what_has_changed() {
     let before = proxy.traffic();
     proxy.accept_connections();
 
-    let mut told = events_until(&mut events, "Synced").await;
-    told.sort();
+    let mut seen = events_until(&mut events, "Synced").await;
+    seen.sort();
     let expected = ["+/app/003", "+/app/new", "-/app/002", "-/app/003", "Synced", "~/app/001"];
-    assert_eq!(told, expected);
+    assert_eq!(seen, expected);
     let after = proxy.traffic();
     assert_eq!(after.requests(OpCode::GetData) - before.requests(OpCode::GetData), 3);
     assert_eq!(after.requests(OpCode::GetChildren2) - before.requests(OpCode::GetChildren2), 1);
@@ -210,8 +210,8 @@ async fn a_cache_continues_in_the_next_session() {
     let cache = tree(&zk, "/app").await;
     let mut events = cache.events();
     server.expire_session(zk.session().id());
-    let told = events_until(&mut events, "Synced").await;
-    assert!(told.contains(&"-/app/mine".to_owned()), "{told:?}");
+    let seen = events_until(&mut events, "Synced").await;
+    assert!(seen.contains(&"-/app/mine".to_owned()), "{seen:?}");
     other.set("/app/000", "after").await.unwrap();
     assert_eq!(events_until(&mut events, "~/app/000").await, ["~/app/000"]);
 }

@@ -37,7 +37,7 @@ fn options() -> ConfigOptions<Limits> {
 }
 
 async fn next(changes: &mut Events<ConfigUpdate<Limits>>) -> ConfigUpdate<Limits> {
-    within(changes.next()).await.expect("the stream goes on")
+    within(changes.next()).await.expect("the stream continues")
 }
 
 async fn next_value(changes: &mut Events<ConfigUpdate<Limits>>) -> Arc<Versioned<Limits>> {
@@ -293,7 +293,7 @@ async fn a_lost_reply_followed_by_other_writes_stays_unknown() {
     let publisher = Publisher::new(&zk, "/limits").unwrap();
     let lost = proxy.once(OpCode::SetData, Fault::CutBeforeReply);
     // The read of the node has to wait until others have written twice.
-    let look = proxy.add_rule(Rule::new(Fault::HoldRequest).on(OpCode::Sync));
+    let sync = proxy.add_rule(Rule::new(Fault::HoldRequest).on(OpCode::Sync));
     let publishing =
         tokio::spawn(
             async move { publisher.compare_and_publish(0, &limits(1)).await.unwrap_err() },
@@ -301,7 +301,7 @@ async fn a_lost_reply_followed_by_other_writes_stays_unknown() {
     within(lost.until_fired()).await;
     other.set("/limits", "{}").await.unwrap();
     other.set("/limits", "{}").await.unwrap();
-    look.release();
+    sync.release();
     let error = within(publishing).await.unwrap();
     assert_eq!(error.outcome(), Outcome::Unknown);
 }

@@ -35,7 +35,7 @@ async fn next(events: &mut Events<ServiceEvent<u32>>) -> String {
     let short = |sign: char, instance: &Service| {
         format!("{sign}{} {}", instance.id, instance.payload.unwrap_or_default())
     };
-    match within(events.next()).await.expect("the stream goes on") {
+    match within(events.next()).await.expect("the stream continues") {
         ServiceEvent::Added(instance) => short('+', &instance),
         ServiceEvent::Changed(instance) => short('~', &instance),
         ServiceEvent::Removed(instance) => short('-', &instance),
@@ -178,8 +178,8 @@ async fn with_a_removal_delay_a_short_absence_goes_unnoticed() {
     assert_eq!(next(&mut events).await, "+a 2");
     assert_eq!(next(&mut events).await, "+b 1");
     zk.close().await.unwrap();
-    let gone = BTreeSet::from([next(&mut events).await, next(&mut events).await]);
-    assert_eq!(gone, BTreeSet::from(["-a 2".to_owned(), "-b 1".to_owned()]));
+    let removed = BTreeSet::from([next(&mut events).await, next(&mut events).await]);
+    assert_eq!(removed, BTreeSet::from(["-a 2".to_owned(), "-b 1".to_owned()]));
 }
 
 fn tally(provider: &ServiceProvider<u32>, picks: usize) -> BTreeMap<String, usize> {

@@ -149,8 +149,8 @@ async fn a_candidate_of_one_session_ends_with_it() {
 async fn when_the_leaders_process_has_died_the_next_takes_over() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
-    let (gone, other) = (client_behind(&proxy).await, client(&server).await);
-    let old = within(election(&gone, "old").campaign()).await.unwrap();
+    let (stopped, other) = (client_behind(&proxy).await, client(&server).await);
+    let old = within(election(&stopped, "old").campaign()).await.unwrap();
     let campaign = waiting(&election(&other, "new")).await;
     // Nothing passes any more, not even a closeSession; the server's own clock ends the session.
     proxy.partition();

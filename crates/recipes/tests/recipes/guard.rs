@@ -28,7 +28,7 @@ async fn meets_its_guarantees<G: Guard>(zk: &Client, guard: G) {
     let lost = within(guard.run(std::future::pending::<()>())).await;
     assert_eq!(lost, Err(Error::Lost), "{path}");
     for fenced in [fenced, guard.fenced()] {
-        let error = fenced.set("/data", "by nobody").await.unwrap_err();
+        let error = fenced.set("/data", "by a former holder").await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Deposed, "{path}");
     }
     assert_eq!(zk.get("/data").await.unwrap().stat.version, before + 1);

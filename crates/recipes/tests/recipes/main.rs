@@ -1,6 +1,6 @@
 //! Live tests of all recipes: one module for each recipe, real servers in this process.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod apache_elections;
 mod apache_locks;

@@ -46,10 +46,10 @@ async fn shout(task: Task) -> Result<Vec<u8>, Failure> {
 fn run_gated(zk: &Client, id: &'static str, gate: &Arc<Semaphore>) -> (Stop<()>, Starts) {
     let worker = Worker::new(zk, "/mw", id).unwrap();
     let gate = Arc::clone(gate);
-    let (tell, starts) = mpsc::unbounded_channel();
+    let (sender, starts) = mpsc::unbounded_channel();
     let work = move |task: Task| {
         let gate = Arc::clone(&gate);
-        tell.send((id, task.id().clone(), task.attempt())).unwrap();
+        sender.send((id, task.id().clone(), task.attempt())).unwrap();
         async move {
             gate.acquire().await.unwrap().forget();
             Ok::<_, Failure>(format!("{id}:{}", task.attempt()))
@@ -200,16 +200,16 @@ async fn a_disconnected_worker_stops_its_tasks_by_itself() {
     let (zk, cut_off) = (client(&server).await, client_behind(&proxy).await);
     let _master = run_master(&zk);
     let worker = Worker::new(&cut_off, "/mw", "old").unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut started) = mpsc::unbounded_channel();
     let work = move |task: Task| {
-        tell.send(task).unwrap();
+        sender.send(task).unwrap();
         std::future::pending::<Result<Bytes, Failure>>()
     };
     let _worker = Stop(tokio::spawn(async move { worker.run(work).await.unwrap() }));
     zk.create("/data", "0").await.unwrap();
     let submitter = Submitter::new(&zk, "/mw").unwrap();
     let id = submitter.submit("a").await.unwrap();
-    let task = within(told.recv()).await.unwrap();
+    let task = within(started.recv()).await.unwrap();
     task.fenced().set("/data", "1").await.unwrap();
     assert!(!task.is_lost());
     proxy.partition();
@@ -218,7 +218,7 @@ async fn a_disconnected_worker_stops_its_tasks_by_itself() {
     // No server has told it yet.
     assert!(!cut_off.session().state().is_connected());
     proxy.heal();
-    let again = within(told.recv()).await.unwrap();
+    let again = within(started.recv()).await.unwrap();
     assert_eq!((again.id(), again.attempt()), (&id, 2));
     assert!(again.token() > task.token());
     again.fenced().set("/data", "2").await.unwrap();

@@ -17,10 +17,10 @@ type Tasks = mpsc::UnboundedReceiver<Task>;
 fn run_echo(zk: &Client, gate: &Arc<Semaphore>) -> (Stop<()>, Tasks) {
     let worker = Worker::new(zk, "/mw", "w").unwrap();
     let gate = Arc::clone(gate);
-    let (tell, tasks) = mpsc::unbounded_channel();
+    let (sender, tasks) = mpsc::unbounded_channel();
     let work = move |task: Task| {
         let gate = Arc::clone(&gate);
-        tell.send(task.clone()).unwrap();
+        sender.send(task.clone()).unwrap();
         async move {
             gate.acquire().await.unwrap().forget();
             Ok::<_, Failure>(task.payload().clone())

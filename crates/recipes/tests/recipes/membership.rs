@@ -15,7 +15,7 @@ fn text(member: &Member) -> String {
 
 /// The next change in short: `+a=1`, `~a=2`, `-a=2`.
 async fn next(changes: &mut Events<Change<Member>>) -> String {
-    match within(changes.next()).await.expect("the stream goes on") {
+    match within(changes.next()).await.expect("the stream continues") {
         Change::Joined(member) => format!("+{}", text(&member)),
         Change::Changed(member) => format!("~{}", text(&member)),
         Change::Left(member) => format!("-{}", text(&member)),

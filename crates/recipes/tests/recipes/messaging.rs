@@ -180,8 +180,8 @@ async fn commands_reach_present_clients_and_not_later_ones() {
     let zk = client(&server).await;
     let log = Log::default();
     let console = Dispatcher::new(&zk, "/fleet").unwrap();
-    let mut nobody = console.dispatch("early").await.unwrap();
-    assert!(within(nobody.next()).await.is_none());
+    let mut early = console.dispatch("early").await.unwrap();
+    assert!(within(early.next()).await.is_none());
     let (a, b) = (run_logging(&zk, "a", &log).await, run_logging(&zk, "b", &log).await);
     assert_eq!(console.clients().await.unwrap().len(), 2);
     let mut first = console.dispatch("one").await.unwrap();
@@ -195,7 +195,7 @@ async fn commands_reach_present_clients_and_not_later_ones() {
     for running in [a, b, late] {
         running.abort();
     }
-    drop((nobody, first, second, third));
+    drop((early, first, second, third));
     eventually(|| server.watch_count() == 0).await;
     eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
 }
@@ -244,10 +244,10 @@ async fn die_and_join_again(repetition: Repetition) -> (Vec<u32>, Result<Bytes, 
     let zk = client(&server).await;
     let console = Dispatcher::new(&zk, "/fleet").unwrap();
     let gate = Arc::new(Semaphore::new(0));
-    let (tell, mut started) = mpsc::unbounded_channel();
+    let (sender, mut started) = mpsc::unbounded_channel();
     let begins = |life: u32| {
-        let tell = tell.clone();
-        move || tell.send(life).unwrap()
+        let sender = sender.clone();
+        move || sender.send(life).unwrap()
     };
     let member = client(&server).await;
     let first = run_gated(&member, repetition, begins(1), &gate).await;
@@ -288,9 +288,9 @@ async fn an_interrupted_command_is_given_up_if_so_configured() {
 struct Handling(mpsc::UnboundedSender<&'static str>);
 
 impl Handling {
-    fn begin(tell: &mpsc::UnboundedSender<&'static str>) -> Self {
-        tell.send("begins").unwrap();
-        Handling(tell.clone())
+    fn begin(sender: &mpsc::UnboundedSender<&'static str>) -> Self {
+        sender.send("begins").unwrap();
+        Handling(sender.clone())
     }
 }
 
@@ -308,9 +308,9 @@ async fn a_disconnected_client_stops_by_itself_and_waits_for_its_node() {
     let proxy = TestProxy::start(server.address());
     let (zk, cut_off) = (client(&server).await, client_behind(&proxy).await);
     let first = within(CommandClient::join(&cut_off, "/fleet", "a")).await.unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut started) = mpsc::unbounded_channel();
     let first = tokio::spawn(first.run(move |_| {
-        let handling = Handling::begin(&tell);
+        let handling = Handling::begin(&sender);
         async move {
             let _handling = handling;
             std::future::pending::<Result<&str, String>>().await
@@ -318,9 +318,9 @@ async fn a_disconnected_client_stops_by_itself_and_waits_for_its_node() {
     }));
     let console = Dispatcher::new(&zk, "/fleet").unwrap();
     let mut dispatched = console.dispatch("x").await.unwrap();
-    assert_eq!(within(told.recv()).await, Some("begins"));
+    assert_eq!(within(started.recv()).await, Some("begins"));
     proxy.partition();
-    assert_eq!(within(told.recv()).await, Some("stops"));
+    assert_eq!(within(started.recv()).await, Some("stops"));
     // No server has told it yet.
     assert!(!cut_off.session().state().is_connected());
     let gate = Arc::new(Semaphore::new(1));
@@ -330,7 +330,7 @@ async fn a_disconnected_client_stops_by_itself_and_waits_for_its_node() {
     proxy.heal();
     second.abort();
     let _dispatched = console.dispatch_to(["a"], "y").await.unwrap();
-    assert_eq!(within(told.recv()).await, Some("begins"));
+    assert_eq!(within(started.recv()).await, Some("begins"));
     assert!(!first.is_finished());
 }
 

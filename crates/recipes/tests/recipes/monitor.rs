@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// The next event in short: `+m1 3`, `~m1 4`, `?m1 4` (stale), `-m1 4`.
 async fn next(monitor: &mut Monitor<Load>) -> String {
-    let (sign, machine) = match within(monitor.next()).await.expect("the stream goes on") {
+    let (sign, machine) = match within(monitor.next()).await.expect("the stream continues") {
         MonitorEvent::Joined(machine) => ('+', machine),
         MonitorEvent::Updated(machine) => ('~', machine),
         MonitorEvent::Stale(machine) => ('?', machine),

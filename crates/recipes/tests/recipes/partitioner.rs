@@ -260,13 +260,13 @@ async fn a_deleted_owner_node_is_a_lost_item() {
 async fn foreign_nodes_are_left_alone() {
     let server = TestServer::start();
     let zk = client(&server).await;
-    zk.create("/p/owners/stranger", "?").parents().await.unwrap();
+    zk.create("/p/owners/foreign", "?").parents().await.unwrap();
     zk.create("/p/owners/i00", "by hand").await.unwrap();
     let mut a = join(&zk, "a", 2).await;
     assert_eq!(acquired(&mut a).await, BTreeSet::from(["i01".to_owned()]));
     zk.delete("/p/owners/i00").await.unwrap();
     assert_eq!(acquired(&mut a).await, BTreeSet::from(["i00".to_owned()]));
-    assert_eq!(zk.get("/p/owners/stranger").await.unwrap().data, "?");
+    assert_eq!(zk.get("/p/owners/foreign").await.unwrap().data, "?");
 }
 
 #[tokio::test]
@@ -425,7 +425,8 @@ async fn check_history(mut history: PersistentWatch, end: &str) -> usize {
     let mut alive = BTreeSet::new();
     let mut created = 0;
     loop {
-        let WatchUpdate::Event(event) = within(history.next()).await.expect("it goes on") else {
+        let WatchUpdate::Event(event) = within(history.next()).await.expect("the stream continues")
+        else {
             panic!("part of the history is missing");
         };
         let item = event.path.strip_prefix("/p/owners/").unwrap_or_default().to_owned();

@@ -157,7 +157,7 @@ async fn a_persistent_one_is_taken_over_with_new_data() {
     within(node.set_data("newer")).await.unwrap();
     assert_eq!(zk.get("/n/child").await.unwrap().data, "");
     let error = within(node.close()).await.unwrap_err();
-    assert_eq!(error.client_kind(), Some(&ErrorKind::NotEmpty), "it says what it cannot do");
+    assert_eq!(error.client_kind(), Some(&ErrorKind::NotEmpty), "the obstacle is reported");
 }
 
 #[tokio::test]

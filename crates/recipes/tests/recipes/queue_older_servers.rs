@@ -27,8 +27,8 @@ async fn a_take_whose_lock_cannot_be_read_leaves_no_lock() {
     let queue = WorkQueue::new(&zk, "/q").unwrap();
     within(queue.offer("a")).await.unwrap();
     within(within(queue.take()).await.unwrap().give_back()).await.unwrap();
-    let look = Rule::new(Fault::HoldReply).on(OpCode::Exists).path_containing("/q-locks/");
-    let held = proxy.add_rule(look);
+    let read = Rule::new(Fault::HoldReply).on(OpCode::Exists).path_containing("/q-locks/");
+    let held = proxy.add_rule(read);
     let error = within(queue.poll()).await.unwrap_err();
     assert_eq!(error.client_kind(), Some(&ErrorKind::DeadlineExceeded));
     assert_eq!((error.outcome(), held.fired()), (Outcome::Applied, 1));
@@ -45,8 +45,8 @@ async fn an_item_is_not_lost_with_the_read_of_its_receipt() {
     within(Queue::new(&zk, "/q").unwrap().offer("a")).await.unwrap();
     // Its first transaction creates a receipt.
     let queue = Queue::new(&zk, "/q").unwrap();
-    let look = Rule::new(Fault::CutBeforeReply).on(OpCode::Exists).path_containing("/q-receipts/");
-    let lost = proxy.add_rule(look);
+    let read = Rule::new(Fault::CutBeforeReply).on(OpCode::Exists).path_containing("/q-receipts/");
+    let lost = proxy.add_rule(read);
     proxy.refuse_connections();
     let session = zk.session().id();
     let polling = tokio::spawn(async move { queue.poll().await });

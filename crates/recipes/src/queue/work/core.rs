@@ -21,7 +21,7 @@ use crate::queue::ensure;
 use crate::queue::item_store::{ItemStore, check_path};
 use crate::queue::names::{Candidate, Order};
 use crate::queue::payload::Content;
-use crate::queue::waiting::{Look, Source, Wake, in_line, line, should_continue};
+use crate::queue::waiting::{Attempt, Source, Wake, in_line, line, should_continue};
 use crate::retrying::retrying;
 
 /// A queue whose items are locked while they are worked on.
@@ -126,20 +126,20 @@ impl Core {
     }
 
     /// Sets watches before it tries, so that nothing is missed between this attempt and the next.
-    pub(in crate::queue) async fn look(self: &Arc<Self>) -> Result<Look<WorkItem>> {
+    pub(in crate::queue) async fn attempt(self: &Arc<Self>) -> Result<Attempt<WorkItem>> {
         let (names, items_watch) = self.store.watched_names().await?;
         let candidates = self.order.candidates(names);
         if candidates.is_empty() {
-            return Ok(Look::Nothing(Wake { watches: vec![items_watch], after: None }));
+            return Ok(Attempt::Nothing(Wake { watches: vec![items_watch], after: None }));
         }
         let (busy, locks_watch) = self.watched_locks().await?;
         let now_ms = self.now_ms().await?;
         if let Some(item) = self.first_of(&candidates, &busy, now_ms).await? {
-            return Ok(Look::Found(item));
+            return Ok(Attempt::Found(item));
         }
         let due_ms = candidates.iter().map(|item| item.due_ms).filter(|due| *due > now_ms).min();
         let after = due_ms.map(|due| Duration::from_millis(due.abs_diff(now_ms)));
-        Ok(Look::Nothing(Wake { watches: vec![items_watch, locks_watch], after }))
+        Ok(Attempt::Nothing(Wake { watches: vec![items_watch, locks_watch], after }))
     }
 
     async fn watched_locks(&self) -> Result<(HashSet<String>, Watch)> {
@@ -255,8 +255,8 @@ impl Core {
 impl Source for Arc<Core> {
     type Found = WorkItem;
 
-    async fn look(&self) -> Result<Look<WorkItem>> {
-        Core::look(self).await
+    async fn attempt(&self) -> Result<Attempt<WorkItem>> {
+        Core::attempt(self).await
     }
 }
 
