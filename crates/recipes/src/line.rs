@@ -259,7 +259,7 @@ impl Line {
             };
             match rule(&places, ours) {
                 Turn::Ours => return Ok(WaitResult::Turn),
-                Turn::After(name) => self.wait_until_gone(&retrying, &name, report).await?,
+                Turn::After(name) => self.wait_until_deleted(&retrying, &name, report).await?,
             }
         }
     }
@@ -279,7 +279,7 @@ impl Line {
 
     /// Waits until a node is deleted. Unlike a watch set by exists, one set by getData is not left behind when there
     /// is no node.
-    async fn wait_until_gone(
+    async fn wait_until_deleted(
         &self,
         client: &Client,
         name: &str,

@@ -176,13 +176,13 @@ impl<T: 'static> VersionedCell<T> {
         };
         match error.kind() {
             ErrorKind::NodeExists => Ok(Written::Overtaken),
-            _ if error.outcome() == Outcome::Unknown => self.look_for(data, error).await,
+            _ if error.outcome() == Outcome::Unknown => self.resolve_creation(data, error).await,
             _ => Err(error.into()),
         }
     }
 
     /// Finds out what happened after the reply to a creation was lost.
-    async fn look_for(&self, data: &Bytes, lost: ClientError) -> Result<Written> {
+    async fn resolve_creation(&self, data: &Bytes, lost: ClientError) -> Result<Written> {
         if self.client.sync(&self.path).await.is_err() {
             return Err(lost.into());
         }

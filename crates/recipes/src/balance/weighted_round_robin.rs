@@ -4,8 +4,8 @@
 //! largest is picked and reduced by the sum of all weights. So weights 5, 1, 1 give `a a b a c a a` and not five of
 //! `a` in a row.
 //!
-//! Invariant: no credit is ever further from zero than twice the sum of the current weights. Without it an instance
-//! with a large debt from former, greater weights would get nothing for a long time.
+//! Invariant: no credit is ever further from zero than three times the sum of the current weights. Without it an
+//! instance with a large debt from former, greater weights would get nothing for a long time.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ impl WeightedRoundRobin {
         self.round += 1;
         let mut richest: Option<(&I, i64)> = None;
         for instance in in_service(instances) {
-            let amount = self.pay_in(instance, total);
+            let amount = self.add_credit(instance, total);
             let is_richer = richest.is_none_or(|(other, most)| {
                 amount > most || (amount == most && instance.id() < other.id())
             });
@@ -69,10 +69,10 @@ impl WeightedRoundRobin {
     }
 
     /// Adds the weight to an instance's credit; a new instance starts with none.
-    fn pay_in(&mut self, instance: &impl Instance, total: i64) -> i64 {
+    fn add_credit(&mut self, instance: &impl Instance, total: i64) -> i64 {
         let id = instance.id();
         let before = self.credits.get(id).map_or(0, |credit| credit.amount);
-        // Constant weights leave credits a little above their sum at times, such as 1.05 times with 5, 15, 17, 1, 1, 15.
+        // Constant weights leave credits a little above their sum at times: 1.05 times with 5, 15, 17, 1, 1, 15.
         let amount = before.clamp(-total, 2 * total) + i64::from(instance.weight());
         let credit = Credit { amount, round: self.round };
         match self.credits.get_mut(id) {

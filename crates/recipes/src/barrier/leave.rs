@@ -52,14 +52,14 @@ impl Inside {
                 return self.remove_last(client).await;
             }
             if own == Own::There && lowest == self.hold.name() {
-                self.wait_until_gone(client, highest).await?;
+                self.wait_until_deleted(client, highest).await?;
                 continue;
             }
             if own == Own::There {
                 self.remove_own(client).await?;
                 own = Own::Deleted;
             }
-            self.wait_until_gone(client, lowest).await?;
+            self.wait_until_deleted(client, lowest).await?;
         }
     }
 
@@ -104,7 +104,7 @@ impl Inside {
         Ok(unless(until_known(delete).await, &ErrorKind::NoNode)?)
     }
 
-    async fn wait_until_gone(&self, client: &Client, member: &str) -> Result<()> {
+    async fn wait_until_deleted(&self, client: &Client, member: &str) -> Result<()> {
         let path = child(&self.path, member);
         loop {
             let Some((_, watch)) = client.get(&path).watch().await.optional()? else {

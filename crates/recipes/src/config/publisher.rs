@@ -139,7 +139,7 @@ impl<T: 'static> Publisher<T> {
                 self.client.ensure(parent, Lifetime::Persistent).await?;
                 Ok(Written::Overtaken)
             }
-            _ if error.outcome() == Outcome::Unknown => self.look_for(data, error).await,
+            _ if error.outcome() == Outcome::Unknown => self.resolve_creation(data, error).await,
             _ => Err(error.into()),
         }
     }
@@ -155,7 +155,7 @@ impl<T: 'static> Publisher<T> {
     }
 
     /// Finds out what happened after the reply to a creation was lost.
-    async fn look_for(&self, data: &Bytes, lost: ClientError) -> Result<Written> {
+    async fn resolve_creation(&self, data: &Bytes, lost: ClientError) -> Result<Written> {
         let found = match self.client.sync(&self.path).await {
             Ok(()) => self.read().await,
             Err(_) => return Err(lost.into()),

@@ -73,12 +73,12 @@ impl Drop for Counted {
 
 /// Publishes the counts of this client and follows those of the others, until it is dropped.
 #[derive(Debug)]
-pub(super) struct LoadBoard {
+pub(super) struct SharedLoads {
     counts: Arc<LoadCounts>,
     tasks: [JoinHandle<()>; 2],
 }
 
-impl LoadBoard {
+impl SharedLoads {
     pub(super) async fn open(client: &Client, directory: &str, interval: Duration) -> Result<Self> {
         let name = Uuid::new_v4().to_string();
         let node = PersistentNode::at(client, &child(directory, &name), "{}").start()?;
@@ -89,7 +89,7 @@ impl LoadBoard {
         counts.sum_up(&roster.snapshot(), &name);
         let publishing = tokio::spawn(publish(Arc::clone(&counts), node, interval));
         let following = tokio::spawn(follow(Arc::clone(&counts), roster, name));
-        Ok(LoadBoard { counts, tasks: [publishing, following] })
+        Ok(SharedLoads { counts, tasks: [publishing, following] })
     }
 
     pub(super) fn counts(&self) -> Arc<LoadCounts> {
@@ -103,7 +103,7 @@ impl LoadBoard {
     }
 }
 
-impl Drop for LoadBoard {
+impl Drop for SharedLoads {
     fn drop(&mut self) {
         // Aborting the task drops its persistent node, and thereby removes the published counts.
         for task in &self.tasks {

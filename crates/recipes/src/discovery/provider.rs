@@ -12,7 +12,7 @@ use super::cache::{ServiceCache, ServiceCacheOptions};
 use super::connection_count::directory;
 use super::instance::ServiceInstance;
 use super::instance_counts::InstanceCounts;
-use super::loads::{Counted, LoadBoard};
+use super::loads::{Counted, SharedLoads};
 use super::registry::Registry;
 use crate::balance::{Algorithm, Balancer, InFlight, Instance, OutlierPolicy};
 use crate::error::{Error, Result};
@@ -122,7 +122,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProviderOptions<P> {
             }
             (Algorithm::LeastConnections, None) => {
                 let directory = child(&format!("{base}-loads"), &self.name);
-                let board = LoadBoard::open(client, &directory, self.publish_interval).await?;
+                let board = SharedLoads::open(client, &directory, self.publish_interval).await?;
                 let strategy = self.algorithm.strategy(rng, board.counts());
                 (Some(board), strategy)
             }
@@ -161,7 +161,7 @@ pub struct ServiceProvider<P> {
     cache: ServiceCache<P>,
     balancer: Arc<Mutex<Balancer>>,
     /// Only for least connections.
-    loads: Option<LoadBoard>,
+    loads: Option<SharedLoads>,
     weigh: Weigh<P>,
 }
 

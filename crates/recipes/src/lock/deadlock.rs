@@ -9,11 +9,11 @@
 //! times count. Names are never reused, so all of these existed at every moment between the two readings, and so did
 //! every wait between them.
 //!
-//! Nodes belong to the same owner if they have the same session *and* the same [owner text](crate::HoldOptions::owner). A
-//! program whose tasks share a client must give each task a different text; otherwise a cycle may run through two
-//! tasks of which one does not wait. A revocation request replaces the text, so that the owner of the node is not
-//! known any more: the node counts as a separate owner, and a cycle through it is no longer found. A
-//! [`DeadlockWatchdog`](super::DeadlockWatchdog) remembers the text.
+//! Nodes belong to the same owner if they have the same session *and* the same [owner
+//! text](crate::HoldOptions::owner). A program whose tasks share a client must give each task a different text;
+//! otherwise a cycle may run through two tasks of which one does not wait. A revocation request replaces the text, so
+//! that the owner of the node is not known any more: the node counts as a separate owner, and a cycle through it is
+//! no longer found. A [`DeadlockWatchdog`](super::DeadlockWatchdog) remembers the text.
 
 use std::collections::HashSet;
 

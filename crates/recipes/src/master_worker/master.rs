@@ -267,7 +267,7 @@ impl ActiveMaster<'_> {
             Step::GiveUp(task) => {
                 let payload = self.payload(task).await?;
                 let task_nodes = TaskNodes { has_assignment, payload };
-                let ending = Ending::Failed { reason: reason_of_failure(known) };
+                let ending = Ending::Failed { reason: failure_reason(known) };
                 steps::end(self.paths, task, &known.now, &task_nodes, &ending)
             }
             Step::Forget(task) => {
@@ -332,7 +332,7 @@ impl ActiveMaster<'_> {
     }
 }
 
-fn reason_of_failure(known: &KnownTask) -> String {
+fn failure_reason(known: &KnownTask) -> String {
     let attempts = known.now.status.attempts;
     match &known.now.status.state {
         State::Assigned { worker, .. } => {

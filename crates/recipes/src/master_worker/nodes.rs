@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::task::{Ending, TaskId, TaskState};
 use crate::error::Result;
 use crate::messaging::Progress;
-use crate::messaging::envelope::{open, seal};
+use crate::messaging::envelope::{decode_envelope, encode_envelope};
 use crate::path;
 
 /// The paths of the nodes.
@@ -192,16 +192,16 @@ enum ResultHeader {
 impl Ending {
     pub(super) fn encode(&self) -> Bytes {
         match self {
-            Ending::Done(result) => seal(&ResultHeader::Done, result),
+            Ending::Done(result) => encode_envelope(&ResultHeader::Done, result),
             Ending::Failed { reason } => {
-                seal(&ResultHeader::Failed { reason: reason.clone() }, &[])
+                encode_envelope(&ResultHeader::Failed { reason: reason.clone() }, &[])
             }
-            Ending::Cancelled => seal(&ResultHeader::Cancelled, &[]),
+            Ending::Cancelled => encode_envelope(&ResultHeader::Cancelled, &[]),
         }
     }
 
     pub(super) fn decode(path: &str, data: &Bytes) -> Result<Self> {
-        let (header, body) = open(path, data)?;
+        let (header, body) = decode_envelope(path, data)?;
         Ok(match header {
             ResultHeader::Done => Ending::Done(body),
             ResultHeader::Failed { reason } => Ending::Failed { reason },

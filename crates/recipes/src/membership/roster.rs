@@ -203,7 +203,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
                 tracing::debug!(%error, path = self.path, "reading the children failed; trying again later");
                 let pause = self.pace.pause_before_attempt(Instant::now());
                 tokio::select! {
-                    has_future = self.wait_for_better_times(pause) => if !has_future { return },
+                    has_future = self.wait_for_connection(pause) => if !has_future { return },
                     () = self.snapshots.closed() => return,
                 }
                 dirty = Dirty::Everything;
@@ -233,7 +233,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     }
 
     /// Waits for a connection; false if there will be none any more.
-    async fn wait_for_better_times(&self, pause: Duration) -> bool {
+    async fn wait_for_connection(&self, pause: Duration) -> bool {
         sleep(pause).await;
         self.client.connected_session().await.is_ok()
     }

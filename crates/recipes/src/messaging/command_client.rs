@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use super::commands::{Ack, Address, CommandId, Paths, Position, check_client};
-use super::envelope::{from_json, open, to_json};
+use super::envelope::{decode_envelope, from_json, to_json};
 use crate::error::{Error, Result};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
 use crate::retrying::{must_restart, retrying, session_lost};
@@ -236,7 +236,7 @@ impl Executor {
         let Some(node) = self.client.get(&path).await.optional()? else {
             return Ok(());
         };
-        let (address, payload) = match open::<Address>(&path, &node.data) {
+        let (address, payload) = match decode_envelope::<Address>(&path, &node.data) {
             Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(%error, "not a command; ignored");

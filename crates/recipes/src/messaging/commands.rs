@@ -16,7 +16,7 @@ use std::fmt;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::envelope::{open, seal};
+use super::envelope::{decode_envelope, encode_envelope};
 use crate::error::{Error, Result};
 use crate::path;
 use crate::sequence::split_name;
@@ -131,13 +131,13 @@ pub struct Ack {
 impl Ack {
     pub(super) fn encode(outcome: &std::result::Result<Bytes, String>) -> Bytes {
         match outcome {
-            Ok(answer) => seal(&AckHeader { ok: true }, answer),
-            Err(reason) => seal(&AckHeader { ok: false }, reason.as_bytes()),
+            Ok(answer) => encode_envelope(&AckHeader { ok: true }, answer),
+            Err(reason) => encode_envelope(&AckHeader { ok: false }, reason.as_bytes()),
         }
     }
 
     pub(super) fn decode(client: &str, path: &str, data: &Bytes) -> Result<Self> {
-        let (header, body) = open::<AckHeader>(path, data)?;
+        let (header, body) = decode_envelope::<AckHeader>(path, data)?;
         let outcome = match header.ok {
             true => Ok(body),
             false => Err(String::from_utf8_lossy(&body).into_owned()),

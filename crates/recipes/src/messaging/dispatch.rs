@@ -11,7 +11,7 @@ use herdsman_client::{Client, ErrorKind, PersistentWatch};
 use serde::Serialize;
 
 use super::commands::{Ack, Address, CommandId, Paths, check_client};
-use super::envelope::{seal, user_json};
+use super::envelope::{encode_envelope, user_json};
 use crate::error::{Error, Result};
 use crate::retrying::retrying;
 
@@ -103,7 +103,7 @@ impl Dispatcher {
             return Err(Error::invalid(text));
         }
         let address = Address { to: to.iter().cloned().collect() };
-        let data = seal(&address, &payload);
+        let data = encode_envelope(&address, &payload);
         if data.len() > BYTES_MAX {
             return Err(Error::invalid(format!("a command of {} bytes is too large", data.len())));
         }

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use crate::error::{Error, Result};
 
 /// Encodes a header and a body as the data of a node.
-pub(crate) fn seal(header: &impl Serialize, body: &[u8]) -> Bytes {
+pub(crate) fn encode_envelope(header: &impl Serialize, body: &[u8]) -> Bytes {
     let header = to_json(header);
     let mut data = BytesMut::with_capacity(header.len() + 1 + body.len());
     data.put_slice(&header);
@@ -22,7 +22,7 @@ pub(crate) fn seal(header: &impl Serialize, body: &[u8]) -> Bytes {
 }
 
 /// Decodes the header and the body of a node's data; the body is a view of it.
-pub(crate) fn open<H: DeserializeOwned>(path: &str, data: &Bytes) -> Result<(H, Bytes)> {
+pub(crate) fn decode_envelope<H: DeserializeOwned>(path: &str, data: &Bytes) -> Result<(H, Bytes)> {
     // Compact JSON contains no line breaks: those in strings are escaped.
     let Some(end) = data.iter().position(|byte| *byte == b'\n') else {
         return Err(unreadable(path, &"there is no header line"));
@@ -60,15 +60,18 @@ mod tests {
     fn what_is_encoded_is_decoded() {
         for body in [&b""[..], b"a\nb", b"\n", b"\0\xff"] {
             let header = "first\nsecond".to_owned();
-            let data = seal(&header, body);
-            assert_eq!(open::<String>("/a", &data), Ok((header, Bytes::copy_from_slice(body))));
+            let data = encode_envelope(&header, body);
+            assert_eq!(
+                decode_envelope::<String>("/a", &data),
+                Ok((header, Bytes::copy_from_slice(body)))
+            );
         }
     }
 
     #[test]
     fn data_that_is_not_an_envelope_is_refused_with_its_path() {
         for data in ["", "\"a\"", "\n", "{\n}", "1\nbody"] {
-            let error = open::<String>("/a", &Bytes::from(data)).unwrap_err();
+            let error = decode_envelope::<String>("/a", &Bytes::from(data)).unwrap_err();
             assert!(matches!(error, Error::Codec { ref path, .. } if path == "/a"), "{error}");
         }
     }

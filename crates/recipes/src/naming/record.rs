@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::messaging::envelope::{open, seal};
+use crate::messaging::envelope::{decode_envelope, encode_envelope};
 
 /// What a name is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,13 +31,15 @@ impl Record {
     pub(super) fn encode(&self) -> Bytes {
         let id = Uuid::new_v4().to_string();
         match self {
-            Record::Payload(payload) => seal(&Header { alias: None, id }, payload),
-            Record::Alias(target) => seal(&Header { alias: Some(target.clone()), id }, &[]),
+            Record::Payload(payload) => encode_envelope(&Header { alias: None, id }, payload),
+            Record::Alias(target) => {
+                encode_envelope(&Header { alias: Some(target.clone()), id }, &[])
+            }
         }
     }
 
     pub(super) fn decode(path: &str, data: &Bytes) -> Result<Self> {
-        let (header, body) = open::<Header>(path, data)?;
+        let (header, body) = decode_envelope::<Header>(path, data)?;
         Ok(header.alias.map_or(Record::Payload(body), Record::Alias))
     }
 }

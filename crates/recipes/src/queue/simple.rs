@@ -253,7 +253,7 @@ impl Drop for Taken {
         let (inner, name) = (self.inner.clone(), std::mem::take(&mut self.name));
         self.inner.store.client.spawn(async move {
             if let Err(error) = inner.put_back(&name, item).await {
-                tracing::warn!(%error, name, "an item was taken but not received, and could not be put back: it is lost");
+                tracing::warn!(%error, name, "an item is lost: it was taken but not received, and not put back");
             }
         });
     }

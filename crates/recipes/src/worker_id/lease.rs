@@ -125,7 +125,7 @@ impl WorkerLease {
             (client.get(&self.time_path).send(), client.exists(self.hold.path()).send());
         let (time, worker) = match (time.await, worker.await) {
             (Ok(time), Ok(Some(worker))) => (time, worker),
-            (Err(error), _) | (_, Err(error)) if !is_gone(&error) => return Err(error.into()),
+            (Err(error), _) | (_, Err(error)) if !is_lost(&error) => return Err(error.into()),
             _ => return Err(Error::Lost),
         };
         if u64::try_from(worker.czxid.0) != Ok(self.hold.token()) {
@@ -138,6 +138,6 @@ impl WorkerLease {
 
 guard!(WorkerLease);
 
-fn is_gone(error: &herdsman_client::Error) -> bool {
+fn is_lost(error: &herdsman_client::Error) -> bool {
     error.is_no_node() || error.is_session_expired()
 }
