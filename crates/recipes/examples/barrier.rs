@@ -1,4 +1,4 @@
-//! Three workers begin together and end together, behind a gate that somebody else opens.
+//! Three workers begin together and end together, behind a gate that another program opens.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example barrier -- 127.0.0.1:2181`
 
@@ -16,7 +16,7 @@ async fn main() -> Result<(), Failure> {
     let workers: Vec<_> = (1..=3).map(|id| tokio::spawn(work(servers.clone(), id))).collect();
     gate.open().await?;
     for worker in workers {
-        println!("worker {} was there", worker.await??);
+        println!("worker {} is done", worker.await??);
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A local copy of a tree that follows the service: reads cost nothing, changes come as a stream.
+//! A local copy of a tree that follows the service: reads need no request, changes arrive as a stream.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example cache -- 127.0.0.1:2181`
 
@@ -24,12 +24,12 @@ async fn main() -> Result<(), Failure> {
     zk.set("/examples/tree/a/b", "two").await?;
     while let Some(event) = events.next().await {
         if let CacheEvent::Changed { before, now } = event {
-            println!("{} went from {:?} to {:?}", now.path, before.data, now.data);
+            println!("{} changed from {:?} to {:?}", now.path, before.data, now.data);
             break;
         }
     }
     zk.delete("/examples/tree").recursive().await?;
     cache.wait_until(|tree| tree.is_empty()).await?;
-    println!("all gone");
+    println!("all deleted");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The client by itself: parents, versions, transactions, watches, namespaces, and what an error tells.
+//! The client by itself: parents, versions, transactions, watches, namespaces, and the information in errors.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example client -- 127.0.0.1:2181`
 
@@ -15,7 +15,7 @@ async fn main() -> Result<(), Failure> {
 
     let (node, changed) = app.get("/config/db").watch().await?;
     app.set("/config/db", "v2").version(node.stat.version).await?;
-    println!("the watch says {:?}", changed.await?.kind);
+    println!("the watch reported {:?}", changed.await?.kind);
     let refused = app.set("/config/db", "v3").version(node.stat.version).await;
     if let Err(error) = refused {
         println!("{} ({:?})", error.kind(), error.outcome());

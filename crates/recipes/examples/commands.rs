@@ -1,4 +1,4 @@
-//! A console sends a command to all clients, and sees who has carried it out.
+//! A console sends a command to all clients, and learns which of them have carried it out.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example commands -- 127.0.0.1:2181`
 

@@ -1,4 +1,4 @@
-//! A service follows its configuration as typed values. Nonsense is reported and changes nothing.
+//! A service follows its configuration as typed values. Invalid data is reported and changes nothing.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example configuration -- 127.0.0.1:2181`
 
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Failure> {
     while let Some(update) = changes.next().await {
         if let ConfigUpdate::Invalid { .. } = update {
             let kept = config.current().map(|kept| kept.value.connections);
-            println!("nonsense was published; still in force: {kept:?}");
+            println!("invalid data was published; still in force: {kept:?}");
             break;
         }
     }

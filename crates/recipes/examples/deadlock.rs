@@ -1,5 +1,5 @@
-//! Two tasks take two locks in opposite order. The wait-for graph shows the circle, one of them
-//! gives up, and the other goes on.
+//! Two tasks take two locks in opposite order. The wait-for graph shows the cycle, one of them gives up, and the
+//! other continues.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example deadlock -- 127.0.0.1:2181`
 
@@ -36,11 +36,11 @@ async fn main() -> Result<(), Failure> {
     };
     println!("deadlock: {deadlock}");
 
-    // Bob gives up: what he waits for, and what he has.
+    // Bob gives up: his wait, and the lock that he holds.
     bob_waits.abort();
     bob_holds.release().await?;
     ann_waits.await??.release().await?;
     ann_holds.release().await?;
-    println!("ann had both");
+    println!("ann held both");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! A service registers, another program finds it, and sees it go.
+//! A service registers, another program finds it, and notices when it leaves.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example discovery -- 127.0.0.1:2181`
 
@@ -20,15 +20,15 @@ async fn main() -> Result<(), Failure> {
         .with_address("10.0.0.1")
         .with_port(8080)
         .with_payload("zone a".to_owned());
-    // Put back after the end of a session, and if somebody deletes it.
+    // Put back after the end of a session, and after it was deleted.
     let registration = registry.register(instance).await?;
     if let Some(ServiceEvent::Added(found)) = events.next().await {
         println!("found {} at {:?}:{:?}", found.id, found.address, found.port);
     }
     println!("services: {:?}", registry.names().await?);
     registration.unregister().await?;
-    if let Some(ServiceEvent::Removed(gone)) = events.next().await {
-        println!("{} has gone", gone.id);
+    if let Some(ServiceEvent::Removed(removed)) = events.next().await {
+        println!("{} was removed", removed.id);
     }
     Ok(())
 }

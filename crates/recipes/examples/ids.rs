@@ -1,4 +1,4 @@
-//! Ids made in four ways, and a counter that counts each visit once even if a reply is lost.
+//! Ids generated in four ways, and a counter that counts each visit once even if a reply is lost.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example ids -- 127.0.0.1:2181`
 

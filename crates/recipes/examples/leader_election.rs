@@ -1,5 +1,5 @@
-//! Three candidates, one leader. When it resigns or dies the next one leads, with a larger token;
-//! an observer sees it all.
+//! Three candidates, one leader. When it resigns or dies the next one leads, with a larger token; an observer reports
+//! each change.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example leader_election -- 127.0.0.1:2181`
 
@@ -19,7 +19,7 @@ async fn main() -> Result<(), Failure> {
         let election = Election::new(&client, "/examples/leader", id)?;
         candidates.push(tokio::spawn(async move {
             let leadership = election.campaign().await?;
-            // Whatever is written through this fails once somebody else leads.
+            // Writes through this client fail once another candidate leads.
             let _fenced = leadership.fenced();
             leadership.run(tokio::task::yield_now()).await?;
             let token = leadership.token();
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Failure> {
     println!("{} different tokens", tokens.len());
     while let Some(leader) = leaders.next().await {
         if leader.is_none() {
-            println!("nobody leads");
+            println!("there is no leader");
             break;
         }
     }

@@ -1,5 +1,4 @@
-//! Requests are spread over the instances of a service by weight; an instance with errors is left
-//! alone for a while.
+//! Requests are spread over the instances of a service by weight; an instance with errors is not used for a while.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example load_balancing -- 127.0.0.1:2181`
 

@@ -1,5 +1,5 @@
-//! Two workers sell the last items of a stock: only who holds the lock sells, and the fence keeps
-//! a worker that was paused too long from overwriting what others did since.
+//! Two workers sell the last items of a stock: only the holder of the lock sells, and the fence keeps a worker that
+//! was paused too long from overwriting later changes by others.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example lock -- 127.0.0.1:2181`
 
@@ -35,7 +35,7 @@ async fn sell(servers: String, who: &'static str) -> Result<u32, Failure> {
             return Ok(sold);
         }
         println!("{who} sells number {stock} with token {}", guard.token());
-        // Fails, and changes nothing, if the lock was lost meanwhile.
+        // Fails and changes nothing if the lock was lost meanwhile.
         guard.fenced().set("/shop/stock", (stock - 1).to_string()).await?;
         sold += 1;
         guard.release().await?;

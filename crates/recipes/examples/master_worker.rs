@@ -1,4 +1,4 @@
-//! A master hands tasks to workers. One worker dies in the middle, and every task still ends.
+//! A master assigns tasks to workers. One worker dies half-way, and every task still ends.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example master_worker -- 127.0.0.1:2181`
 

@@ -1,4 +1,4 @@
-//! Machines join a group and report how they are; a monitor sees who comes, changes and goes.
+//! Machines join a group and report their status; a monitor sees which ones join, change and leave.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example membership -- 127.0.0.1:2181`
 

@@ -27,7 +27,7 @@ async fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// Takes and gives until the member owns `wanted` shards.
+/// Acquires and releases until the member owns `wanted` shards.
 async fn gather(
     member: &mut Partitioner,
     mut owned: usize,

@@ -1,5 +1,5 @@
-//! Orders go through a queue at least once: a worker that gives up hands its order back, and another
-//! one takes it.
+//! Orders are delivered through a queue at least once: a worker that gives up hands its order back, and another one
+//! takes it.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example queue -- 127.0.0.1:2181`
 

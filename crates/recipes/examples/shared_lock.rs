@@ -1,5 +1,4 @@
-//! Readers share a lock, a writer has it alone, and goes back to reading without letting another
-//! writer in.
+//! Readers share a lock, a writer holds it exclusively, and changes to reading without letting another writer in.
 //!
 //! Run it against any server: `cargo run -p herdsman-recipes --example shared_lock -- 127.0.0.1:2181`
 

@@ -1,26 +1,24 @@
 //! Load balancing over any list of instances.
 //!
-//! In: at each pick, the instances as they are now. Out: one of them. Deliberately not here: where
-//! the list comes from (discovery), a clock (time is passed in), and any request to an instance.
+//! In: the current instances, at each pick. Out: one of them. Deliberately not here: where the list comes from
+//! (discovery), a clock (time is passed in), and any request to an instance.
 //!
-//! | strategy | picks | minds weights |
+//! | strategy | picks | uses weights |
 //! |---|---|---|
 //! | [`RoundRobin`] | each in turn | 0 only |
 //! | [`Random`] | any | 0 only |
-//! | [`SourceHash`] | always the same for a source, by consistent hashing | 0 only |
+//! | [`SourceHash`] | always the same one for a source, by consistent hashing | 0 only |
 //! | [`WeightedRoundRobin`] | each in turn, as often as its weight says, well mixed | yes |
 //! | [`WeightedRandom`] | any, as likely as its weight says | yes |
-//! | [`LeastConnections`] | the one with the least to do for its weight | yes |
+//! | [`LeastConnections`] | the one with the least load for its weight | yes |
 //!
-//! A weight of 0 means "no traffic", whatever the strategy: so an instance is drained. Nobody is
-//! picked from a list that is empty or has zero weights only.
+//! A weight of 0 means "no traffic" with every strategy; use it to drain an instance. A list that is empty or has
+//! only zero weights yields no instance.
 //!
-//! The list may change between any two picks and may come in any order. What a strategy remembers
-//! it remembers by [`Instance::id`]: those who stay keep their turn, those who leave are
-//! forgotten. Ids should be unique within a list.
+//! The list may change between any two picks and may be in any order. A strategy keeps its state by [`Instance::id`]:
+//! instances that stay keep their turn, instances that leave are forgotten. Ids should be unique within a list.
 //!
-//! Use a strategy by itself, or a [`Balancer`], which adds that instances with errors are left
-//! alone for a while:
+//! Use a strategy by itself, or a [`Balancer`], which also stops using instances with errors for a while:
 //!
 //! ```
 //! use herdsman_recipes::balance::{Balancer, Instance, RoundRobin};
@@ -39,7 +37,7 @@
 //! let servers = [Server { address: "10.0.0.1:80" }, Server { address: "10.0.0.2:80" }];
 //! let mut balancer = Balancer::new(RoundRobin::new());
 //! let now = Instant::now();
-//! let client = "192.0.2.7"; // only SourceHash minds it
+//! let client = "192.0.2.7"; // only SourceHash uses it
 //! for expected in ["10.0.0.1:80", "10.0.0.2:80", "10.0.0.1:80"] {
 //!     assert_eq!(balancer.pick(&servers, client, now).unwrap().address, expected);
 //! }
@@ -73,10 +71,10 @@ pub use weighted_round_robin::WeightedRoundRobin;
 
 /// Something that can be picked.
 pub trait Instance {
-    /// A name that stays the same as long as the instance lives, and that no other has.
+    /// An id that stays the same as long as the instance lives, and that no other instance has.
     fn id(&self) -> &str;
 
-    /// How much traffic it should get in comparison with others; none if 0.
+    /// How much traffic the instance should get in comparison with others; 0 for none.
     fn weight(&self) -> u32 {
         1
     }
@@ -107,7 +105,7 @@ fn in_service<I: Instance>(instances: &[I]) -> impl Iterator<Item = &I> {
     instances.iter().filter(|instance| instance.weight() > 0)
 }
 
-/// A strategy that leaves instances with errors alone for a while.
+/// A strategy together with [`Outliers`]: instances with errors are not picked for a while.
 #[derive(Debug)]
 pub struct Balancer {
     strategy: Strategy,
@@ -115,20 +113,20 @@ pub struct Balancer {
 }
 
 impl Balancer {
-    /// A balancer with the default [`OutlierPolicy`].
+    /// Creates a balancer with the default [`OutlierPolicy`].
     #[must_use]
     pub fn new(strategy: impl Into<Strategy>) -> Self {
         Self::with_policy(strategy, OutlierPolicy::default())
     }
 
-    /// A balancer with its own idea of when to leave an instance alone.
+    /// Creates a balancer with its own policy for instances with errors.
     #[must_use]
     pub fn with_policy(strategy: impl Into<Strategy>, policy: OutlierPolicy) -> Self {
         Self { strategy: strategy.into(), outliers: Outliers::new(policy) }
     }
 
-    /// Picks an instance for a request from `source` (an address, a user, a key: whatever should
-    /// come to the same instance each time; [`SourceHash`] alone minds it).
+    /// Picks an instance for a request from `source`: an address, a user, a key, or whatever else should go to the
+    /// same instance each time. Only [`SourceHash`] uses it.
     pub fn pick<'i, I: Instance>(
         &mut self,
         instances: &'i [I],
@@ -139,19 +137,19 @@ impl Balancer {
         self.strategy.pick(&usable, source).copied()
     }
 
-    /// Counts a request to an instance as under way until the guard is dropped. Only
-    /// [`LeastConnections`] needs to know; for others the guard does nothing.
+    /// Counts a request to an instance as in flight until the guard is dropped. Only [`LeastConnections`] needs this;
+    /// with other strategies the guard does nothing.
     pub fn begin(&self, id: &str) -> InFlight {
         self.strategy.begin(id)
     }
 
-    /// Notes that a request to an instance failed in a way that is the instance's fault.
+    /// Records that a request to an instance failed and that the instance is at fault.
     pub fn note_error(&mut self, id: &str, now: Instant) {
         self.outliers.note_error(id, now);
     }
 
-    /// Notes that a request succeeded: earlier errors do not add to later ones. Optional; if
-    /// nobody calls it, errors are forgotten with time only.
+    /// Records that a request succeeded, so that earlier errors do not add to later ones. Optional; without these
+    /// calls, errors are only forgotten with time.
     pub fn note_success(&mut self, id: &str) {
         self.outliers.note_success(id);
     }

@@ -1,11 +1,11 @@
-//! Barriers: many processes wait for one moment.
+//! Barriers: many processes wait for one event.
 //!
-//! - [`Barrier`]: a gate that anybody closes and opens.
+//! - [`Barrier`]: a gate that any process can close and open.
 //! - [`DoubleBarrier`]: all members begin together and end together.
 //! - [`CountDownLatch`]: opens for good when a number of things have happened.
 //!
-//! The layouts of the first two are Curator's (`DistributedBarrier`, `DistributedDoubleBarrier`) and
-//! kazoo's; the latch is ours, for Curator has none.
+//! The layouts of the first two are Curator's (`DistributedBarrier`, `DistributedDoubleBarrier`) and kazoo's; the
+//! latch is ours, because Curator has none.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, EventType, Optional};
 
 use crate::error::{Error, Result};
-use crate::patient::patient;
+use crate::retrying::retrying;
 use crate::until_known::{unless, until_known};
 
 mod count_down;
@@ -27,9 +27,9 @@ pub use size::is_member;
 
 /// A gate: closed while its node exists.
 ///
-/// Each of those who wait has one watch on the one node, and no reads follow when it opens. A gate
-/// that is opened and closed again at once lets everybody through who waited, unless a waiter's
-/// connection was gone just then: it finds the gate closed and goes on waiting.
+/// Each waiter has one watch on the node, and does no reads when the gate opens. A gate that is opened and closed
+/// again at once lets all its waiters through, except a waiter that was disconnected at that moment: it finds the
+/// gate closed and keeps waiting.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -51,7 +51,7 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// The barrier at `path`; nothing is done yet.
+    /// Creates a handle for the barrier at `path`, without any request.
     #[must_use]
     pub fn new(client: &Client, path: impl Into<String>) -> Self {
         Barrier { client: client.clone(), path: path.into() }
@@ -66,22 +66,20 @@ impl Barrier {
         Ok(unless(until_known(create).await, &ErrorKind::NodeExists)?)
     }
 
-    /// Opens the gate, and everybody who waits goes on. It may be open already. Curator:
-    /// `removeBarrier`.
+    /// Opens the gate and thereby releases all waiters. It may be open already. Curator: `removeBarrier`.
     pub async fn open(&self) -> Result<()> {
         let delete = || self.client.delete(&self.path).send();
         Ok(unless(until_known(delete).await, &ErrorKind::NoNode)?)
     }
 
-    /// Whether the gate is closed.
+    /// Returns whether the gate is closed.
     pub async fn is_closed(&self) -> Result<bool> {
         Ok(self.client.exists(&self.path).await?.is_some())
     }
 
-    /// Waits until the gate is open, through outages too; does not wait at all if it is open.
-    /// Cancel-safe.
+    /// Waits until the gate is open, through outages too; returns at once if it is open. Cancel-safe.
     pub async fn wait(&self) -> Result<()> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         loop {
             // A watch set by getData is not left behind when there is no node.
             let Some((_, watch)) = client.get(&self.path).watch().await.optional()? else {
@@ -89,20 +87,20 @@ impl Barrier {
             };
             match watch.await {
                 Ok(event) if event.kind == EventType::NodeDeleted => return Ok(()),
-                // The data changed, which means nothing; or the session ended: the next look is
-                // made in the next one, or says that there is none.
+                // The data changed, which does not matter; or the session ended: the next read is made in the next
+                // session, or reports that there is none.
                 _ => {}
             }
         }
     }
 
-    /// As [`Barrier::wait`], but fails with [`Error::TimedOut`] when `limit` has passed.
+    /// Like [`Barrier::wait`], but fails with [`Error::TimedOut`] when `limit` has passed.
     pub async fn wait_within(&self, limit: Duration) -> Result<()> {
         at_most(limit, self.wait()).await
     }
 }
 
-/// The result, or [`Error::TimedOut`]. Dropping what is under way is how it cleans up.
+/// Returns the result, or [`Error::TimedOut`]. Work that times out is dropped, which cleans up after it.
 async fn at_most<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(limit, work).await.unwrap_or(Err(Error::TimedOut))
 }

@@ -4,30 +4,28 @@
 //! |---|---|---|
 //! | [`NodeCache`] | one node | persistent |
 //! | [`ChildrenCache`] | the children of a node, and the node | persistent, recursive |
-//! | [`TreeCache`] | a node and all below it, to a depth, by a filter | persistent, recursive |
+//! | [`TreeCache`] | a node and all below it, down to a depth, by a filter | persistent, recursive |
 //!
-//! In: a path. Out: snapshots to read at any time without waiting, a condition to wait for, and a
-//! stream of changes. All three need servers of version 3.6 or newer, where persistent watches came.
+//! In: a path. Out: snapshots to read at any time without waiting, a condition to wait for, and a stream of changes.
+//! All three need servers of version 3.6 or newer, which introduced persistent watches.
 //!
-//! **What it promises.** A cache follows the service at a short distance: when nothing changes any
-//! more it becomes equal to it. No node in it ever becomes older. Changes of one node that come close
-//! together may be told as one, and two nodes may be from different moments. While the connection
-//! is gone the last snapshot stays, marked as not [synced](Snapshot::is_synced).
+//! **Guarantees.** A cache follows the service with a short delay: when changes stop, it becomes equal to the
+//! service. No node in it ever becomes older. Changes of one node in quick succession may be reported as one, and two
+//! nodes may be from different moments. While the connection is lost, the last snapshot stays, marked as not
+//! [synced](Snapshot::is_synced).
 //!
-//! **After an interruption** everything is compared: one small request a node (its stat), one more
-//! for each node whose children have changed, and the data of what has changed, no more. Caches
-//! wait a random part of a second before that, so that they do not all come at once.
+//! **After an interruption** everything is compared: one small request for each node (its stat), one more for each
+//! node whose children have changed, and one for each node whose data has changed. Caches wait a random part of a
+//! second before that, so that they do not all send requests at once.
 //!
-//! **What it costs.** About 250 bytes a node, and its path and its data. An event costs one read. At
-//! the start each node is read once and each node with children is listed once, 64 requests at a
-//! time. A watch is one entry on the server, however large the tree is; but every change in the tree
-//! is sent to every cache of it. Lists of children come in one reply: see `reply_bytes_max` of the
-//! client for nodes with hundreds of thousands of children.
+//! **Cost.** About 250 bytes for each node besides its path and data. An event costs one read. At the start each node
+//! is read once and each node with children is listed once, 64 requests at a time. A watch is one entry on the
+//! server, however large the tree is; but every change in the tree is sent to every cache of it. Lists of children
+//! arrive in one reply: see the client's `reply_bytes_max` for nodes with hundreds of thousands of children.
 //!
-//! Apache and Curator: `CuratorCache` rests on the same watches, reads everything again after a
-//! reconnect, and does not tell when it has done so.
+//! Apache and Curator: `CuratorCache` uses the same watches, reads everything again after a reconnect, and does not
+//! report when it has done so.
 
-mod board;
 mod children;
 mod event;
 mod inbox;
@@ -35,8 +33,9 @@ mod mirror;
 mod node;
 mod scope;
 mod snapshot;
+mod state;
+mod task;
 mod tree;
-mod upkeep;
 mod walk;
 
 use std::fmt;
@@ -54,7 +53,7 @@ pub(crate) use mirror::Mirror;
 use crate::error::{Error, Result};
 use scope::{PathFilter, Scope};
 
-/// Settings of a cache, each with a sane default.
+/// Settings of a cache. Each has a default.
 ///
 /// ```
 /// use std::time::Duration;
@@ -100,38 +99,38 @@ impl fmt::Debug for CacheOptions {
 }
 
 impl CacheOptions {
-    /// Keeps so many levels below the root; 0 is the root alone. Default: all. A [`NodeCache`] and
-    /// a [`ChildrenCache`] have their own.
+    /// Keeps this many levels below the root; 0 is the root alone. Default: all. Ignored by [`NodeCache`] and
+    /// [`ChildrenCache`], which set their own.
     #[must_use]
     pub fn depth(mut self, levels: usize) -> Self {
         self.depth_max = Some(levels);
         self
     }
 
-    /// Keeps only nodes whose path is wanted, and nothing below the others. The root is kept in any
-    /// case. Must be quick and always answer the same for a path. Default: everything.
+    /// Keeps only nodes whose path is wanted, and nothing below the others. The root is always kept. The function
+    /// must be quick and must always return the same for a path. Default: everything.
     #[must_use]
     pub fn filter(mut self, wanted: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         self.filter = Some(Arc::new(wanted));
         self
     }
 
-    /// Events that a subscriber may be behind; then it gets [`CacheEvent::Lagged`] in place of the
-    /// oldest ones. Default 1024; one queue serves all subscribers.
+    /// Sets how many events a subscriber may be behind; beyond that, [`CacheEvent::Lagged`] replaces the oldest ones.
+    /// Default 1024; one queue serves all subscribers.
     #[must_use]
     pub fn events_max(mut self, events: usize) -> Self {
         self.events_max = events;
         self
     }
 
-    /// Requests under way at a time. Default 64. Replies with data take as much memory meanwhile.
+    /// Sets how many requests may be in flight at a time. Default 64. Replies with data use memory accordingly.
     #[must_use]
     pub fn requests_max(mut self, requests: usize) -> Self {
         self.requests_max = requests;
         self
     }
 
-    /// After an interruption, begins to compare within this time, at random. Default 1 s.
+    /// Sets the time within which, at random, the comparison after an interruption begins. Default 1 s.
     #[must_use]
     pub fn resync_spread(mut self, spread: Duration) -> Self {
         self.resync_spread = spread;
@@ -156,7 +155,7 @@ impl CacheOptions {
     }
 }
 
-/// Longer, and the cache would hardly be one.
+/// With more, the copy would be too far behind to be called a cache.
 const SPREAD_LIMIT: Duration = Duration::from_secs(3600);
-/// The queue is allocated at once, so a slip of the pen must not take all memory.
+/// The queue is allocated at once, so a mistyped number must not take all memory.
 const EVENTS_LIMIT: usize = 1 << 20;

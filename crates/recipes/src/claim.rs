@@ -1,19 +1,19 @@
 //! Claims a path that one client at a time holds, and others after it.
 //!
-//! In: a path, and a session. Out: a [`Hold`], or the news that another has the path. Deliberately not here: waiting
-//! for the path to become free.
+//! In: a path, and a session. Out: a [`Hold`], or the result that another client has the path. Deliberately not here:
+//! waiting for the path to become free.
 //!
 //! # Nodes
-//! The path `P` itself, ephemeral, with the caller's data. Beside it `P-fence`, a container, in it one ephemeral node
-//! with a unique name for each holder, the marker. All three are written in one transaction, which also raises the
-//! version of `P-fence`. The version names the holder: somebody may delete `P` by hand, and the next one make it
-//! again, but then the version is another one, and the former holder's fenced writes and its deletion of `P` are
-//! refused. The container is deleted by the server when it has been empty for a while. Its version then starts again;
-//! the marker of a former holder is gone by then, too, and its fenced writes need both.
+//! The path `P` itself, ephemeral, with the caller's data. Beside it `P-fence`, a container, and in it one ephemeral
+//! node with a unique name for each holder, the marker. All three are written in one transaction, which also raises
+//! the version of `P-fence`. The version identifies the holder: `P` may be deleted by hand and created again by the
+//! next holder, but then the version is another one, and the former holder's fenced writes and its deletion of `P`
+//! are rejected. The server deletes the container when it has been empty for a while, and its version then starts
+//! again; the marker of a former holder does not exist any more by then, and its fenced writes need both.
 //!
 //! # Lost replies
-//! The same transaction is made again. If the first one was applied, the second one finds its own marker. Since both go
-//! through the leader, it does not matter whether the server that answers is behind.
+//! The same transaction is sent again. If the first one was applied, the second one finds its own marker. Since both
+//! go through the leader, it does not matter whether the server that answers is behind.
 
 use std::sync::Arc;
 
@@ -27,9 +27,9 @@ use crate::hold::Hold;
 use crate::hold_options::{Holder, LostWhen};
 use crate::owned_node::Incarnation;
 use crate::path::child;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// The place of this operation in the transaction.
+/// The index of this operation in the transaction.
 const CREATES_MARKER: usize = 0;
 
 /// One attempt to hold a path.
@@ -41,26 +41,26 @@ pub(crate) struct Claim {
     path: String,
     data: Bytes,
     lost_when: LostWhen,
-    /// A holder whose time is over, and whose place this claim takes.
+    /// A holder whose lease has expired, and which this claim replaces.
     replaced: Option<Replaced>,
     fence: String,
     marker: String,
 }
 
-/// The holder whose place is taken.
+/// The holder that is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Replaced {
-    /// The version of the fence that names it.
+    /// The version of the fence that identifies it.
     pub(crate) fence_version: i32,
-    /// The version of its node: another one if it has written to it since.
+    /// The version of its node; it differs if the holder has written to the node since.
     pub(crate) node_version: i32,
 }
 
-/// The end of the name of the node beside a [`NaiveLock`](crate::NaiveLock) or [`LeaseLock`](crate::LeaseLock) that
-/// tells its holders apart.
+/// The suffix of the node beside a [`NaiveLock`](crate::NaiveLock) or [`LeaseLock`](crate::LeaseLock) that
+/// distinguishes its holders.
 pub const FENCE_SUFFIX: &str = "-fence";
 
-/// The node whose version names the holder of a path.
+/// Returns the path of the node whose version identifies the holder of a path.
 pub(crate) fn fence_of(path: &str) -> String {
     format!("{path}{FENCE_SUFFIX}")
 }
@@ -80,27 +80,27 @@ impl Claim {
         }
     }
 
-    /// Takes the path from this holder, if it is still the one that has it.
+    /// Replaces this holder, if it still holds the path.
     pub(crate) fn replacing(mut self, replaced: Replaced) -> Self {
         self.replaced = Some(replaced);
         self
     }
 
-    /// Makes the claim; `None` if another has the path. Once it was sent, it runs to its end even if nobody waits for
-    /// it any more: then the path is given up again.
+    /// Makes the claim; `None` if another client has the path. Once it was sent, it runs to its end even if the
+    /// caller no longer waits: then the path is released again.
     pub(crate) async fn make(self) -> Result<Option<Hold>> {
         let (send, receive) = oneshot::channel();
         let client = self.client.clone();
         client.spawn(async move {
             let made = self.run(|| send.is_closed()).await;
-            // A hold that nobody takes is dropped, and thereby given up.
+            // A hold that was not received is dropped, and thereby released.
             let _ = send.send(made);
         });
         receive.await.unwrap_or(Err(Error::Lost))
     }
 
     async fn run(&self, is_abandoned: impl Fn() -> bool) -> Result<Option<Hold>> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         let mut is_in_doubt = false;
         loop {
             if is_abandoned() && !is_in_doubt {
@@ -111,7 +111,7 @@ impl Claim {
                 Err(error) => error,
             };
             match (error.failed_op(), error.kind()) {
-                // Made by an earlier attempt.
+                // Created by an earlier attempt.
                 (Some(CREATES_MARKER), ErrorKind::NodeExists) => return self.find(&client).await,
                 (Some(CREATES_MARKER), ErrorKind::NoNode) if self.replaced.is_none() => {
                     client.ensure(&self.fence, Lifetime::Container).await?;
@@ -165,8 +165,8 @@ impl Claim {
         Hold::of_incarnation(client, session, created, incarnation, self.lost_when)
     }
 
-    /// What an attempt has made whose reply was lost. All of it has the zxid of that transaction; if not, somebody has
-    /// deleted the node by hand, and perhaps another client has it.
+    /// Finds what an attempt whose reply was lost has created. All of it has the zxid of that transaction; otherwise
+    /// the node was deleted by hand, and another client may have created it.
     async fn find(&self, client: &Client) -> Result<Option<Hold>> {
         let [marker, node, fence] =
             [&self.marker, &self.path, &self.fence].map(|path| client.exists(path).send());

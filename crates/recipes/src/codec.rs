@@ -1,6 +1,6 @@
-//! How values become the data of a node, and values again.
+//! Conversion of values to the data of a node, and back.
 //!
-//! Reading and writing are two traits, so that who only reads a type need not be able to write it.
+//! Reading and writing are two traits, so that a type that is only read need not be writable.
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -8,18 +8,18 @@ use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
 
-/// Why data could not be read or a value not be written.
+/// Why data could not be decoded or a value could not be encoded.
 pub type Reason = Box<dyn std::error::Error + Send + Sync>;
 
 /// Reads values of type `T` from the data of nodes.
 pub trait Decode<T>: Send + Sync + 'static {
-    /// The value, or what is wrong with the data.
+    /// Returns the value, or what is wrong with the data.
     fn decode(&self, data: &[u8]) -> Result<T, Reason>;
 }
 
-/// Makes the data of nodes from values of type `T`.
+/// Encodes values of type `T` as the data of nodes.
 pub trait Encode<T>: Send + Sync + 'static {
-    /// The data, or why there can be none.
+    /// Returns the data, or why the value cannot be encoded.
     fn encode(&self, value: &T) -> Result<Bytes, Reason>;
 }
 
@@ -39,7 +39,7 @@ impl<T: Serialize> Encode<T> for Json {
     }
 }
 
-/// Text in UTF-8, as it is.
+/// UTF-8 text, unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Utf8;
 
@@ -55,7 +55,7 @@ impl Encode<String> for Utf8 {
     }
 }
 
-/// Bytes, as they are.
+/// Bytes, unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Raw;
 
@@ -89,7 +89,7 @@ impl Encode<i32> for BigEndianI32 {
     }
 }
 
-/// The error of a recipe for data, or a value, at a path.
+/// Returns the error of a recipe for data, or a value, at a path.
 pub(crate) fn at(path: &str) -> impl Fn(Reason) -> Error + '_ {
     |reason| Error::Codec { path: path.to_owned(), reason: reason.to_string() }
 }

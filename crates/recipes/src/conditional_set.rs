@@ -1,26 +1,26 @@
-//! Writing a node only if it has not changed, when the answer may get lost.
+//! Writes a node only if it has not changed, even if a reply is lost.
 //!
-//! In: a path, the version that was read, new data. Out: written, or overtaken by somebody else, or
-//! an honest error. A lost answer is looked into: the node itself shows what has happened, as long
-//! as nobody has changed it since. What it cannot show is *who* wrote equal data at the same
-//! version; [`SameData`] says what to make of that.
+//! In: a path, the version that was read, new data. Out: written, or overtaken by another client, or an error with
+//! the right outcome. After a lost reply the node is read: it shows what has happened, as long as no other client has
+//! changed it since. What it cannot show is *who* wrote equal data at the same version; [`SameData`] decides how to
+//! interpret that.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Error as ClientError, ErrorKind, Node, Op, OpResult, Outcome, Stat};
 
 use crate::error::{Error, Result};
 
-/// A version that means "any" on the wire, and so can be no condition.
+/// A version that means "any" on the wire, and so cannot be a condition.
 const ANY_VERSION: i32 = -1;
-/// Lost answers in a row before the last of them is the answer.
+/// Lost replies in a row after which the last of these errors is returned.
 const LOST_MAX: usize = 16;
 
-/// After a lost answer the node has the next version, and exactly our data.
+/// How to interpret that after a lost reply the node has the next version, and exactly our data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SameData {
-    /// It is our write, or one that makes no difference.
+    /// It is our write, or an equal one, which makes no difference.
     IsOurs,
-    /// Somebody else may have written the same: the outcome stays unknown.
+    /// Another client may have written the same data: the outcome stays unknown.
     ProvesNothing,
 }
 
@@ -29,7 +29,7 @@ pub(crate) enum SameData {
 pub(crate) enum Written {
     /// The node has our data; this is its stat.
     Yes(Stat),
-    /// Somebody else was faster. Nothing was changed.
+    /// Another client was faster. Nothing was changed.
     Overtaken,
 }
 
@@ -41,16 +41,16 @@ pub(crate) struct ConditionalSet<'a> {
     pub(crate) data: Bytes,
     pub(crate) version: i32,
     pub(crate) same_data: SameData,
-    /// Written in the same transaction.
+    /// An operation in the same transaction.
     pub(crate) along: Option<Op>,
 }
 
-/// What the node says about a lost answer.
+/// What the node shows after a lost reply.
 enum Verdict {
-    /// It has not happened and may be tried again.
+    /// The write has not happened and may be tried again.
     NotWritten,
     Settled(Written),
-    /// The node has moved on since.
+    /// The node has changed again since.
     Unknowable,
 }
 
@@ -68,10 +68,10 @@ impl ConditionalSet<'_> {
                     return Err(lost.unwrap_or(error).into());
                 }
                 Err(_) if lost.is_none() => return Ok(Written::Overtaken),
-                // Perhaps it was our own lost attempt that has changed the version.
+                // The version may have been changed by this write's own lost attempt.
                 Err(_) => {}
             }
-            match self.look().await {
+            match self.read_verdict().await {
                 Ok(Verdict::NotWritten) => {}
                 Ok(Verdict::Settled(written)) => return Ok(written),
                 Ok(Verdict::Unknowable) | Err(_) => break,
@@ -88,12 +88,12 @@ impl ConditionalSet<'_> {
         let results = self.client.transaction([set, along.clone()]).await?;
         match results.into_iter().next() {
             Some(OpResult::Set(stat)) => Ok(stat),
-            // Not what was asked; the look at the node will tell.
+            // Not the result that was asked for; the node shows what happened.
             _ => Err(ClientError::unknown(ErrorKind::Unimplemented)),
         }
     }
 
-    async fn look(&self) -> herdsman_client::Result<Verdict> {
+    async fn read_verdict(&self) -> herdsman_client::Result<Verdict> {
         self.client.sync(self.path).await?;
         Ok(self.judge(&self.client.get(self.path).await?))
     }

@@ -1,18 +1,17 @@
 //! Configuration as a stream of typed values.
 //!
-//! In: a node's path. Out: values, as they are published, and honest words about everything else
-//! that can happen to the node. The last good value stays in force whatever happens: when the node
-//! is deleted, when somebody publishes nonsense, while the connection is gone, and with a
-//! [fallback file](ConfigOptions::fallback_file) even over a restart without the service.
+//! In: a node's path. Out: values as they are published, and a report of everything else that can happen to the node.
+//! The last good value stays in force whatever happens: when the node is deleted, when invalid data is published,
+//! while the connection is lost, and with a [fallback file](ConfigOptions::fallback_file) even across a restart
+//! without the service.
 //!
-//! The node holds the value and nothing else: JSON, or what the [codec](crate::codec) makes of it, so
-//! any client can write it. Values are monotonic: none is followed by one that was published before
-//! it. Values that follow each other quickly may be skipped; the last one never is.
+//! The node holds only the value: JSON, or the format of another [codec](crate::codec), so any client can write it.
+//! Values are monotonic: no value is followed by one that was published before it. Values in quick succession may be
+//! skipped; the last one never is.
 //!
-//! Cost: one persistent watch, one read a change. Needs servers of version 3.6 or newer.
+//! Cost: one persistent watch, one read for each change. Needs servers of version 3.6 or newer.
 //!
-//! Deliberately not here: merging of several nodes. [`crate::cache::TreeCache`] is the place to
-//! build that on.
+//! Deliberately not here: merging of several nodes. Build that on [`crate::cache::TreeCache`].
 
 mod fallback_file;
 mod follow;
@@ -93,34 +92,33 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Config<T> {
 }
 
 impl<T: Send + Sync + 'static> Config<T> {
-    /// The path of the node.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The value in force: the last good one of the service, else that of the file, else the
-    /// default.
+    /// Returns the value in force: the last good one from the service, else the one from the file, else the default.
     #[must_use]
     pub fn current(&self) -> Option<Arc<Versioned<T>>> {
         self.states.borrow().current.clone()
     }
 
-    /// The value in force, if there is one, and everything that happens from now on, until this is dropped. A reader
+    /// Returns the value in force, if there is one, and every update from now on, until this is dropped. A reader
     /// that is more than 64 updates behind misses the oldest of them; it always gets to the newest.
     pub fn changes(&self) -> Events<ConfigUpdate<T>> {
-        // While the state is borrowed nothing is published.
+        // Nothing is published while the state is borrowed.
         let state = self.states.borrow();
         let rest = self.updates.upgrade().map(|updates| updates.subscribe());
         Events::of_config(state.current.clone(), rest)
     }
 
-    /// Waits until there is a value, from wherever.
+    /// Waits until there is a value, from any source.
     pub async fn value(&self) -> Result<Arc<Versioned<T>>> {
         self.wait_for(|value| value.is_some()).await?.ok_or_else(closed)
     }
 
-    /// Waits until the value in force is as wanted. Fails when the client is closed.
+    /// Waits until the value in force meets the condition. Fails when the client is closed.
     pub async fn wait_for(
         &self,
         mut wanted: impl FnMut(Option<&Versioned<T>>) -> bool,
@@ -130,11 +128,11 @@ impl<T: Send + Sync + 'static> Config<T> {
         state.map(|state| state.current.clone()).map_err(|_| closed())
     }
 
-    /// Waits until the service has been heard: the value is the service's, or there is none there,
-    /// or none that is good. Without this a [`Config`] may still show the file's or the default.
-    pub async fn heard(&self) -> Result<()> {
+    /// Waits until the node has been read: the value is the service's, or the service has none, or no valid one.
+    /// Without this, a [`Config`] may still return the value from the file or the default.
+    pub async fn synced(&self) -> Result<()> {
         let mut states = self.states.clone();
-        states.wait_for(|state| state.is_heard).await.map(drop).map_err(|_| closed())
+        states.wait_for(|state| state.is_read).await.map(drop).map_err(|_| closed())
     }
 }
 

@@ -1,18 +1,17 @@
 //! Counters that many processes share.
 //!
-//! In: additions and comparisons. Out: the numbers before and after, or an error that says whether
-//! the change happened. Deliberately not here: watching a counter.
+//! In: additions and comparisons. Out: the numbers before and after, or an error that says whether the change
+//! happened. Deliberately not here: watching a counter.
 //!
-//! One persistent node, whose data is the number in big-endian bytes: 8 for [`AtomicLong`], 4 for
-//! [`AtomicInt`], as Curator's `DistributedAtomicLong` and `DistributedAtomicInteger` keep it. The
-//! latter is also what kazoo's `Counter` keeps with `support_curator=True`. No node and no data both
-//! mean 0. Sums wrap around, as in Curator.
+//! One persistent node, whose data is the number in big-endian bytes: 8 for [`AtomicLong`], 4 for [`AtomicInt`], as
+//! in Curator's `DistributedAtomicLong` and `DistributedAtomicInteger`. The latter is also the format of kazoo's
+//! `Counter` with `support_curator=True`. No node and no data both mean 0. Sums wrap around, as in Curator.
 //!
 //! # When a reply is lost
-//! A change is "read, then write if nobody wrote since". If the reply to the write is lost, the node
-//! is read again. Is it unchanged, or did somebody write another number first, then it is known that
-//! ours was not written, and it is tried again. Otherwise nobody can tell who wrote, and the error's
-//! outcome is `Unknown`. [`Counter::add_exactly_once`] can tell, for the price of a transaction.
+//! A change is "read, then write if no other client has written since". If the reply to the write is lost, the node
+//! is read again. If it is unchanged, or another client has written a different number first, then this write was
+//! certainly not applied, and it is tried again. Otherwise it cannot be known which client wrote, and the error's
+//! outcome is `Unknown`. [`Counter::add_exactly_once`] can decide this, at the cost of a transaction.
 
 use std::time::Duration;
 
@@ -55,7 +54,7 @@ pub struct Counter<N> {
     number: std::marker::PhantomData<N>,
 }
 
-/// What a change has done.
+/// The result of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change<N> {
     /// The number before it.
@@ -64,20 +63,20 @@ pub struct Change<N> {
     pub after: N,
 }
 
-/// How a single write went.
+/// The result of a single write.
 enum Written {
     Yes,
-    /// Somebody else wrote first; ours was not written.
+    /// Another client wrote first; this write was not applied.
     TooLate(herdsman_client::Error),
 }
 
-/// How often a change is tried while others are faster, unless told otherwise.
+/// How often a change is tried while other clients are faster, by default.
 const ATTEMPTS_MAX: u32 = 100;
-/// The longest pause after others were faster.
+/// The longest pause after other clients were faster.
 const PAUSE_MAX: Duration = Duration::from_millis(100);
 
 impl<N: Number> Counter<N> {
-    /// The counter at `path`; nothing is done yet.
+    /// Creates a handle for the counter at `path`, without any request.
     #[must_use]
     pub fn new(client: &Client, path: impl Into<String>) -> Self {
         let path = path.into();
@@ -85,25 +84,25 @@ impl<N: Number> Counter<N> {
         Counter { client: client.clone(), path, attempts_max: ATTEMPTS_MAX, number }
     }
 
-    /// How often a change is tried while others are faster; 100 times if this is not called, with
-    /// random pauses that grow to 100 ms. Each failure is another's success, so the limit is met only
-    /// under great crowding.
+    /// Sets how often a change is tried while other clients are faster, with random pauses that grow to 100 ms.
+    /// Default 100. Each failure is the success of another client, so the limit is reached only under very high
+    /// contention.
     #[must_use]
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.attempts_max = attempts.max(1);
         self
     }
 
-    /// The number.
+    /// Returns the number.
     pub async fn get(&self) -> Result<N> {
         Ok(self.read().await?.0)
     }
 
-    /// Adds, wrapping around at the ends.
+    /// Adds, wrapping around at the limits of the type.
     ///
     /// # Errors
-    /// [`ErrorKind::BadVersion`] if others were faster each time. The outcome is unknown if a reply
-    /// was lost and the node cannot tell who has written.
+    /// [`ErrorKind::BadVersion`] if other clients were faster each time. The outcome is unknown if a reply was lost
+    /// and the node does not show who has written.
     pub async fn add(&self, delta: N) -> Result<Change<N>> {
         self.update(|number| number.wrapping_add(delta)).await
     }
@@ -113,15 +112,15 @@ impl<N: Number> Counter<N> {
         self.add(N::ONE).await
     }
 
-    /// Takes one away.
+    /// Subtracts one.
     pub async fn decrement(&self) -> Result<Change<N>> {
         self.update(|number| number.wrapping_sub(N::ONE)).await
     }
 
-    /// Replaces the number by what `next` makes of it. It is called once for each attempt.
+    /// Replaces the number by the result of `next`, which is called once for each attempt.
     ///
     /// # Errors
-    /// As [`Counter::add`].
+    /// As for [`Counter::add`].
     pub async fn update(&self, mut next: impl FnMut(N) -> N) -> Result<Change<N>> {
         for attempt in 1.. {
             let (before, node) = self.read().await?;
@@ -137,28 +136,28 @@ impl<N: Number> Counter<N> {
         unreachable!("attempts are limited")
     }
 
-    /// Writes `new` if the number is `expected`, and says whether it was.
+    /// Writes `new` if the number is `expected`, and returns whether it was.
     ///
-    /// A counter that does not exist is 0 here. Curator refuses to compare it with anything; who
-    /// shares it with Curator should [`initialize`](Self::initialize) it.
+    /// A counter that does not exist is 0 here. Curator refuses to compare it with anything; programs that share it
+    /// with Curator should [`initialize`](Self::initialize) it.
     ///
     /// # Errors
-    /// As [`Counter::add`].
+    /// As for [`Counter::add`].
     pub async fn compare_and_set(&self, expected: N, new: N) -> Result<bool> {
         loop {
             let (number, node) = self.read().await?;
             if number != expected {
                 return Ok(false);
             }
-            // Somebody wrote meanwhile, perhaps the same number: the next look tells.
+            // Another client wrote meanwhile, perhaps the same number: read again.
             if let Written::Yes = self.write(new, node.as_ref()).await? {
                 return Ok(true);
             }
         }
     }
 
-    /// Writes the number, whatever it was. If the reply is lost it is written again, over what others
-    /// may have written meanwhile.
+    /// Writes the number, whatever it was. If the reply is lost it is written again, over what other clients may have
+    /// written meanwhile.
     pub async fn set(&self, number: N) -> Result<()> {
         let write = || async {
             match self.client.set(&self.path, number.encode()).await {
@@ -167,7 +166,7 @@ impl<N: Number> Counter<N> {
             }
             let create = self.client.create(&self.path, number.encode()).container_parents();
             match create.await {
-                // Made just now; it is to be replaced.
+                // Created just now by another client; it is to be replaced.
                 Err(error) if error.is_node_exists() => {
                     self.client.set(&self.path, number.encode()).await.map(drop)
                 }
@@ -177,8 +176,8 @@ impl<N: Number> Counter<N> {
         Ok(until_known(write).await?)
     }
 
-    /// Makes the counter with this number if there is none, and says whether there was none. When
-    /// the reply is lost, `false` may also mean that it was made by this very call.
+    /// Creates the counter with this number if it does not exist, and returns whether it was created. If a reply was
+    /// lost, `false` may also mean that it was created by this very call.
     pub async fn initialize(&self, number: N) -> Result<bool> {
         let create = || async {
             let create = self.client.create(&self.path, number.encode()).container_parents();
@@ -187,7 +186,7 @@ impl<N: Number> Counter<N> {
         Ok(unless(until_known(create).await, &ErrorKind::NodeExists)?)
     }
 
-    /// The number, and the node that holds it.
+    /// Returns the number, and the node that holds it.
     async fn read(&self) -> Result<(N, Option<Node>)> {
         match self.client.get(&self.path).await {
             Err(error) if error.is_no_node() => Ok((N::default(), None)),
@@ -198,7 +197,7 @@ impl<N: Number> Counter<N> {
         }
     }
 
-    /// Writes `number` if the node is still as it was read.
+    /// Writes `number` if the node has not changed since it was read.
     async fn write(&self, number: N, read: Option<&Node>) -> Result<Written> {
         check_version(&self.path, read)?;
         let mut is_uncertain = false;
@@ -225,7 +224,7 @@ impl<N: Number> Counter<N> {
                         false => Err(unknown(&error)),
                     };
                 }
-                // The same write can be made again without harm: of the two at most one succeeds.
+                // The same write can be sent again without harm: at most one of the two succeeds.
                 _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
                     is_uncertain = true;
                 }
@@ -235,8 +234,8 @@ impl<N: Number> Counter<N> {
         }
     }
 
-    /// Whether it is certain that the change which made ours fail was not ours: it was the very next
-    /// one, and wrote other data.
+    /// Returns whether it is certain that the change which made this write fail is another client's: it was the very
+    /// next change, and wrote other data.
     async fn was_another(&self, number: N, read: Option<&Node>) -> Result<bool> {
         let Ok(now) = self.client.get(&self.path).await else {
             return Ok(false);
@@ -252,8 +251,8 @@ impl<N: Number> Counter<N> {
     }
 }
 
-/// After 2³² - 1 writes a node's version is -1, which a request takes for "any": such a write would
-/// not notice the writes of others.
+/// Fails if the version is -1, as after 2³² - 1 writes: a request takes -1 for "any", so the write would not notice
+/// those of other clients.
 pub(crate) fn check_version(path: &str, node: Option<&Node>) -> Result<()> {
     match node {
         Some(node) if node.stat.version == -1 => Err(Error::Codec {
@@ -264,7 +263,7 @@ pub(crate) fn check_version(path: &str, node: Option<&Node>) -> Result<()> {
     }
 }
 
-/// The failure of a write whose reply was lost before.
+/// The error of a write after an earlier reply was lost.
 fn unknown(error: &herdsman_client::Error) -> Error {
     let kind = match error.kind() {
         ErrorKind::BadVersion | ErrorKind::NodeExists | ErrorKind::NoNode => {
@@ -275,7 +274,7 @@ fn unknown(error: &herdsman_client::Error) -> Error {
     herdsman_client::Error::unknown(kind).into()
 }
 
-/// Lets the others go first for a moment, the longer the more often they were faster.
+/// Waits a moment, the longer the more often other clients were faster.
 async fn pause(attempt: u32) {
     let bound_ms = 1_u64 << attempt.min(16);
     let pause = Duration::from_millis(fastrand::u64(0..=bound_ms)).min(PAUSE_MAX);

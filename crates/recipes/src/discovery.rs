@@ -1,20 +1,19 @@
-//! Service discovery: instances register, others find them and pick one.
+//! Service discovery: instances register, and clients find them and pick one.
 //!
-//! The layout and the JSON are those of Curator's x-discovery: `<base>/<name>/<id>`, containers above,
-//! data as [`ServiceInstance`] says. Java programs with Curator and programs with this crate can
-//! share a registry.
+//! The layout and the JSON are those of Curator's x-discovery: `<base>/<name>/<id>`, with containers above and the
+//! data of [`ServiceInstance`]. Java programs with Curator and programs with this crate can share a registry.
 //!
-//! * [`Registry`] registers, and looks up once. A [`Registration`] is put back in the next session
-//!   and after somebody deleted it.
-//! * [`ServiceCache`] follows the instances of one service. What it saw last survives an outage of
-//!   the coordination service.
-//! * [`ServiceProvider`] picks one of them, with one of the six algorithms of
-//!   [`balance`](crate::balance), and leaves those with errors alone for a while.
+//! * [`Registry`] registers instances, and looks them up once. A [`Registration`] is put back in the next session and
+//!   after its node was deleted.
+//! * [`ServiceCache`] follows the instances of one service. It keeps the last known set during an outage of the
+//!   coordination service.
+//! * [`ServiceProvider`] picks one of them, with one of the six algorithms of [`balance`](crate::balance), and stops
+//!   using those with errors for a while.
 //!
-//! Least connections are counted over all clients: each publishes what it has under way. As all
-//! children of `<base>` are services to Curator, these counts live beside it, in
-//! `<base>-loads/<name>/<client>`. Or the instances publish what they have, in
-//! `<base>-connections/<name>/<id>`; see [`Registration::connection_count`].
+//! Least connections are counted over all clients: each publishes what it has in flight. Since Curator takes every
+//! child of `<base>` for a service, these counts are stored beside it, in `<base>-loads/<name>/<client>`.
+//! Alternatively, the instances publish their own counts, in `<base>-connections/<name>/<id>`; see
+//! [`Registration::connection_count`].
 
 mod cache;
 mod connection_count;

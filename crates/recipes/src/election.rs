@@ -1,19 +1,19 @@
-//! Elections: one leader among candidates, told apart from former ones.
+//! Elections: one leader among candidates, distinguished from former leaders.
 //!
-//! In: a path and the id of a candidate. Out: a [`Leadership`], at most one of which is *effective*
-//! at any time: what is written through [`Leadership::fenced`] succeeds only from the latest.
+//! In: a path and the id of a candidate. Out: a [`Leadership`], at most one of which is *effective* at any time:
+//! writes through [`Leadership::fenced`] succeed only from the latest one.
 //!
 //! | type | for |
 //! |---|---|
-//! | [`Election`] | `campaign()` for a [`Leadership`]; fair, and one candidate wakes up per change |
+//! | [`Election`] | `campaign()` for a [`Leadership`]; fair, and one candidate wakes up for each change |
 //! | [`Selector`] | run work while leading, again and again |
-//! | [`LeaderLatch`] | be a candidate in the background, and ask whether one leads |
-//! | [`Race`] | one node at a fixed path; all candidates wake up per change |
+//! | [`LeaderLatch`] | be a candidate in the background, and ask whether it leads |
+//! | [`Race`] | one node at a fixed path; all candidates wake up for each change |
 //!
-//! Layouts ([`ElectionLayout`]): Curator's `LeaderSelector` and `LeaderLatch`, kazoo's `Election`, and
-//! ZooKeeper's own `LeaderElectionSupport`. All candidates of a path must use the same one. Deliberately
-//! not here: priorities. A candidate with a better claim could only overtake those who wait, and each
-//! would then have to watch all others.
+//! Layouts ([`ElectionLayout`]): Curator's `LeaderSelector` and `LeaderLatch`, kazoo's `Election`, and ZooKeeper's
+//! own `LeaderElectionSupport`. All candidates of a path must use the same one. Deliberately not here: priorities. A
+//! candidate with a higher priority could only overtake waiting candidates, and each would then have to watch all
+//! others.
 
 use herdsman_client::Client;
 
@@ -23,7 +23,7 @@ use crate::hold_options::{HoldOptions, Holder};
 use crate::line::{Layout, Line, OFFER, Step};
 use crate::owned_node::Incarnation;
 use crate::path;
-use crate::patient::begins_again;
+use crate::retrying::must_restart;
 
 mod epoch;
 mod events;
@@ -41,25 +41,24 @@ pub use observer::Candidate;
 pub use race::Race;
 pub use selector::{Requeue, Selector};
 
-use epoch::Ledger;
+use epoch::EpochNode;
 use events::{Lifecycle, Progress};
 
-/// Whose nodes an election uses.
+/// The layout of an election's nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElectionLayout {
-    /// Those of Curator's `LeaderSelector`, which are also those of its mutex.
+    /// That of Curator's `LeaderSelector`, which is also that of its mutex.
     #[default]
     Selector,
-    /// Those of Curator's `LeaderLatch`.
+    /// That of Curator's `LeaderLatch`.
     Latch,
-    /// Those of kazoo's `Election`, which are also those of its `Lock`.
+    /// That of kazoo's `Election`, which is also that of its `Lock`.
     Kazoo,
-    /// Those of ZooKeeper's own `LeaderElectionSupport` (`zookeeper-recipes-election`): `n_N`, with the
-    /// candidate's host name as its id. When the directory is deleted and made again, another's node gets
-    /// the name that a leader's had. So each leader also writes to an epoch node (`<path>-epoch`, unless
-    /// [`Election::with_epoch`] names one), and its fence depends on that. Costs three requests per
-    /// election.
+    /// That of ZooKeeper's own `LeaderElectionSupport` (`zookeeper-recipes-election`): `n_N`, with the candidate's
+    /// host name as its id. When the directory is deleted and created again, another candidate's node may get the
+    /// name that a leader's node had. So each leader also writes to an epoch node (`<path>-epoch`, unless
+    /// [`Election::with_epoch`] sets another), and its fence depends on that. Costs three requests for each election.
     Apache,
 }
 
@@ -82,10 +81,10 @@ impl ElectionLayout {
     }
 }
 
-/// A candidate in a fair election: whoever has waited longest leads next.
+/// A candidate in a fair election: the candidate that has waited longest leads next.
 ///
-/// The leader costs nothing to those who wait; when it goes, only the next in line wakes up. One
-/// `Election` may campaign several times, also at once: each campaign is a candidate of its own.
+/// Waiting candidates cause no requests while there is a leader; when it leaves, only the next in line wakes up. One
+/// `Election` may campaign several times, also concurrently: each campaign is a separate candidate.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -96,7 +95,7 @@ impl ElectionLayout {
 /// let election = Election::new(&client, "/app/leader", "host-1")?;
 /// let leadership = election.campaign().await?;
 /// assert_eq!(election.contenders().await?[0].id, "host-1");
-/// // Fails instead of doing harm if another leads by now:
+/// // Fails and changes nothing if another candidate leads by now:
 /// leadership.fenced().create("/app/state", "mine").await?;
 /// leadership.resign().await?;
 /// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
@@ -108,13 +107,13 @@ impl ElectionLayout {
 pub struct Election {
     line: Line,
     marker: &'static str,
-    ledger: Option<Ledger>,
+    epoch_node: Option<EpochNode>,
     lifecycle: Lifecycle,
 }
 
 impl Election {
-    /// A candidate of this id in the election at `path`, in the layout of Curator's
-    /// `LeaderSelector`. The id is what others see of it; it need not be unique.
+    /// Creates a candidate with this id in the election at `path`, in the layout of Curator's `LeaderSelector`. The
+    /// id is what other clients see; it need not be unique.
     pub fn new(client: &Client, path: &str, id: &str) -> Result<Self> {
         path::check_below_root("an election", path)?;
         let line = Line {
@@ -124,11 +123,11 @@ impl Election {
             markers: &[],
         };
         let lifecycle = Lifecycle::new();
-        let election = Election { line, marker: "", ledger: None, lifecycle };
+        let election = Election { line, marker: "", epoch_node: None, lifecycle };
         Ok(election.layout(ElectionLayout::default()))
     }
 
-    /// Whose nodes to use. All candidates of a path must agree on it.
+    /// Sets the layout of the nodes. All candidates of a path must agree on it.
     #[must_use]
     pub fn layout(mut self, layout: ElectionLayout) -> Self {
         self.line.layout = layout.layout();
@@ -137,36 +136,35 @@ impl Election {
         self
     }
 
-    /// When a leadership counts as lost, the candidate's id (the options' owner), and the ACL of its nodes.
+    /// Sets when a leadership counts as lost, the candidate's id (the options' owner), and the ACL of its nodes.
     #[must_use]
     pub fn options(mut self, options: &HoldOptions) -> Self {
         self.line.holder.set(options);
         self
     }
 
-    /// Counts the leaders in a node at `path`, which also remembers the last one: for stores that
-    /// want a small number as a token, and for those who must fence off their predecessor. Costs two
-    /// requests per election. All candidates must agree on it.
+    /// Counts the leaders in a node at `path`, which also stores the last one: for stores that need a small number as
+    /// a token, and for leaders that must fence off their predecessor. Costs two requests for each election. All
+    /// candidates must agree on it.
     pub fn with_epoch(mut self, path: &str) -> Result<Self> {
         path::check_below_root("an election", path)?;
-        self.ledger = Some(Ledger { path: path.to_owned() });
+        self.epoch_node = Some(EpochNode { path: path.to_owned() });
         Ok(self)
     }
 
-    /// The events of this candidate from now on. A reader that falls more than 64 behind misses the oldest.
+    /// Returns the events of this candidate from now on. A reader that falls more than 64 behind misses the oldest.
     pub fn events(&self) -> Events<ElectionEvent> {
         self.lifecycle.subscribe()
     }
 
-    /// The state of this candidate: of the campaign that has reported last, if there are several.
+    /// Returns the state of this candidate: that of the campaign that reported last, if there are several.
     #[must_use]
     pub fn state(&self) -> ElectionState {
         self.lifecycle.state()
     }
 
-    /// Stands for election until it leads. Goes on through lost connections, and with a managed
-    /// client through lost sessions (at the end of the line). Dropping the future withdraws the
-    /// candidate.
+    /// Campaigns until it leads. Continues through lost connections, and with a managed client through lost sessions
+    /// (from the end of the line). Dropping the future withdraws the candidate.
     pub async fn campaign(&self) -> Result<Leadership> {
         let progress = Progress::start(&self.lifecycle);
         loop {
@@ -175,7 +173,7 @@ impl Election {
                     progress.leading(leadership.token());
                     return Ok(leadership);
                 }
-                Err(error) if begins_again(&self.line.holder.client, &error) => {}
+                Err(error) if must_restart(&self.line.holder.client, &error) => {}
                 Err(error) => {
                     progress.failed(&error);
                     return Err(error);
@@ -184,25 +182,25 @@ impl Election {
         }
     }
 
-    /// Stands for election once, runs `work` when it leads, and resigns. [`Error::Lost`] if the
-    /// leadership was lost before the work was done; the work is dropped where it stands then.
+    /// Campaigns once, runs `work` when it leads, and resigns. [`Error::Lost`] if the leadership was lost before the
+    /// work was done; the work is then dropped at its current await point.
     pub async fn lead<T, F>(&self, work: impl FnOnce(Term) -> F) -> Result<T>
     where
         F: Future<Output = T>,
     {
         let leadership = self.campaign().await?;
         let done = leadership.run(work(leadership.term().clone())).await?;
-        // The work is done; that the node could not be deleted yet does not undo it, and it is
+        // The work is done. If the node could not be deleted yet, that does not undo the work, and the node is
         // deleted in the background.
         if let Err(error) = leadership.resign().await {
-            tracing::debug!(%error, "resigned without an answer");
+            tracing::debug!(%error, "the node could not be deleted on resigning; deleting it in the background");
         }
         Ok(done)
     }
 
-    /// A stream of the leader of the moment: the present one first, then each change; `None` when nobody
-    /// leads. A slow reader gets the newest only. While there is no connection the last known leader
-    /// stands. Ends when the client is closed.
+    /// Returns a stream of the current leader: the present one first, then each change; `None` while there is no
+    /// leader. A slow reader gets only the newest. While there is no connection the last known leader stays. Ends
+    /// when the client is closed.
     ///
     /// ```
     /// # async fn example(client: herdsman_client::Client) -> herdsman_recipes::Result<()> {
@@ -213,7 +211,7 @@ impl Election {
     /// while let Some(leader) = leaders.next().await {
     ///     match leader {
     ///         Some(leader) => println!("{} leads with token {}", leader.id, leader.token),
-    ///         None => println!("nobody leads"),
+    ///         None => println!("there is no leader"),
     ///     }
     /// }
     /// # Ok(()) }
@@ -222,33 +220,33 @@ impl Election {
         observer::observe(self.line.clone())
     }
 
-    /// All candidates, the leader first.
+    /// Returns all candidates, the leader first.
     pub async fn contenders(&self) -> Result<Vec<Candidate>> {
         observer::candidates(&self.line).await
     }
 
-    /// Who leads at present, as the server knows it.
+    /// Returns the current leader, as the server knows it.
     pub async fn leader(&self) -> Result<Option<Candidate>> {
         observer::leader(&self.line).await
     }
 
-    /// The number of leaders so far; `None` if there was none yet, or without an epoch node.
+    /// Returns the number of leaders so far; `None` if there was none yet, or without an epoch node.
     pub async fn epoch(&self) -> Result<Option<u64>> {
-        let Some(ledger) = &self.ledger else {
+        let Some(epoch_node) = &self.epoch_node else {
             return Ok(None);
         };
-        Ok(ledger.read(&self.line.holder.client).await?.map(|(record, _)| record.epoch))
+        Ok(epoch_node.read(&self.line.holder.client).await?.map(|(record, _)| record.epoch))
     }
 
     async fn campaign_once(&self, progress: &Progress<'_>) -> Result<Leadership> {
         let rule = |places: &[_], ours| progress.determine(places, ours);
         let report = |step: Step<'_>| progress.step(step);
         let hold = self.line.wait_and_report(self.marker, rule, report).await?;
-        let entry = match self.ledger() {
-            Some(ledger) => Some(ledger.open_term(&hold, &self.id()).await?),
+        let entry = match self.epoch_node() {
+            Some(epoch_node) => Some(epoch_node.open_term(&hold, &self.id()).await?),
             None => None,
         };
-        // A node that took the place of ours before the term began has passed for ours.
+        // A node that replaced this candidate's node before the term began was taken for this candidate's.
         if self.reuses_names() && !hold.is_there().await? {
             return Err(Error::Lost);
         }
@@ -260,7 +258,7 @@ impl Election {
             }),
             None => hold,
         };
-        let entry = entry.filter(|_| self.ledger.is_some());
+        let entry = entry.filter(|_| self.epoch_node.is_some());
         let (line, id) = (&self.line, self.id());
         Ok(Leadership::new(hold, id, entry.as_ref(), line.holder.lost_when, &self.lifecycle))
     }
@@ -269,13 +267,14 @@ impl Election {
         String::from_utf8_lossy(&self.line.holder.owner).into_owned()
     }
 
-    /// Where terms are counted. Where names are reused, only the epoch tells a leader from a former one.
-    fn ledger(&self) -> Option<Ledger> {
-        let beside = || Ledger { path: format!("{}-epoch", self.line.directory) };
-        self.ledger.clone().or_else(|| self.reuses_names().then(beside))
+    /// Returns where terms are counted. Where names are reused, only the epoch distinguishes a leader from a former
+    /// one.
+    fn epoch_node(&self) -> Option<EpochNode> {
+        let beside = || EpochNode { path: format!("{}-epoch", self.line.directory) };
+        self.epoch_node.clone().or_else(|| self.reuses_names().then(beside))
     }
 
-    /// Whether the node of another leader may get the name that ours had.
+    /// Returns whether another leader's node may get the name that this one's had.
     fn reuses_names(&self) -> bool {
         self.line.layout == Layout::Apache
     }

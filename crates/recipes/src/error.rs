@@ -1,36 +1,36 @@
-//! What can go wrong with a recipe.
+//! Errors of recipes.
 
 use herdsman_client::{ErrorKind, Outcome};
 
-/// Result of a recipe.
+/// The result of a recipe.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a recipe could not do what was asked.
+/// Why a recipe failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// An operation failed; [`herdsman_client::Error::outcome`] says whether it happened.
     #[error(transparent)]
     Client(#[from] herdsman_client::Error),
-    /// An argument makes no sense. Nothing was done.
+    /// An argument is invalid. Nothing was done.
     #[error("{0}")]
     InvalidArgument(String),
-    /// The time given was not enough. What had been made on the way is removed again.
+    /// The time limit has passed. Nodes that were created on the way are deleted again.
     #[error("timed out")]
     TimedOut,
-    /// What was held is held no longer: the session ended, or somebody deleted the node.
+    /// The hold was lost: the session ended, or the node was deleted.
     #[error("lost: the session ended or the node was deleted")]
     Lost,
-    /// There is no room.
+    /// The limit is reached.
     #[error("full: the limit is {limit}")]
     Full {
-        /// How much there is room for.
+        /// The limit.
         limit: usize,
     },
     /// There is nothing to take.
     #[error("there is nothing to take")]
     Empty,
-    /// A znode's data is not what the recipe expects.
+    /// A znode's data is not in the format of the recipe.
     #[error("{path}: the data cannot be read: {reason}")]
     Codec {
         /// The znode.
@@ -38,7 +38,7 @@ pub enum Error {
         /// What is wrong with its data.
         reason: String,
     },
-    /// Aliases lead from a name to no end.
+    /// The aliases of a name do not lead to a bound name.
     #[error("the name {name} cannot be resolved: {reason}")]
     Unresolvable {
         /// The name that was looked up.
@@ -46,19 +46,19 @@ pub enum Error {
         /// What is wrong with its aliases.
         reason: String,
     },
-    /// The clock does not allow an id.
+    /// The state of the clock does not allow an id.
     #[error(transparent)]
     Snowflake(#[from] crate::snowflake::SnowflakeError),
 }
 
 impl Error {
-    /// An argument that makes no sense.
+    /// Creates an error for an invalid argument.
     #[must_use]
     pub fn invalid(text: impl Into<String>) -> Self {
         Error::InvalidArgument(text.into())
     }
 
-    /// Whether it happened all the same.
+    /// Returns whether the operation was applied in spite of the error.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
         match self {
@@ -67,7 +67,7 @@ impl Error {
         }
     }
 
-    /// The kind of a client's error.
+    /// Returns the kind of the client's error, if it is one.
     #[must_use]
     pub fn client_kind(&self) -> Option<&ErrorKind> {
         match self {

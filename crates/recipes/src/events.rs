@@ -1,7 +1,7 @@
-//! The one kind of stream in which recipes report what happens.
+//! The stream type in which all recipes report events.
 //!
-//! In: a channel of values. Out: events, any number for each value. Nobody waits for a reader, so a slow one misses
-//! something; what, is said where a stream is handed out.
+//! In: a channel of values. Out: events, any number for each value. Publishing never waits for a reader, so a slow
+//! one misses some; each method that returns a stream documents what.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,21 +14,21 @@ use tokio_stream::wrappers::errors::BroadcastStreamRecvError::Lagged;
 use tokio_stream::wrappers::{BroadcastStream, WatchStream};
 
 /// A stream of events. It ends when no more can follow, for instance because the client was closed; the method that
-/// returns it says when else, and what a slow reader misses.
+/// returns it documents when else it ends, and what a slow reader misses.
 #[must_use = "events are lost unless the stream is read"]
 pub struct Events<E> {
     inner: Pin<Box<dyn Stream<Item = E> + Send + Sync>>,
 }
 
 impl<E> Events<E> {
-    /// The next event; `None` at the end. Cancel-safe.
+    /// Returns the next event; `None` at the end. Cancel-safe.
     pub async fn next(&mut self) -> Option<E> {
         std::future::poll_fn(|context| self.inner.as_mut().poll_next(context)).await
     }
 }
 
 impl<E: Send + Sync + 'static> Events<E> {
-    /// The events that each value of `values` stands for.
+    /// Creates a stream of the events that `events` makes of each value.
     pub(crate) fn of<S, I>(
         values: S,
         events: impl FnMut(S::Item) -> I + Send + Sync + 'static,
@@ -40,7 +40,8 @@ impl<E: Send + Sync + 'static> Events<E> {
         Events { inner: Box::pin(Expanded { values, events, pending: VecDeque::new() }) }
     }
 
-    /// The same for the value of now and the latest after each change; a slow reader misses those in between.
+    /// Does the same for the current value and the latest one after each change; a slow reader misses those in
+    /// between.
     pub(crate) fn of_latest<T, I>(
         values: watch::Receiver<T>,
         events: impl FnMut(T) -> I + Send + Sync + 'static,
@@ -52,8 +53,8 @@ impl<E: Send + Sync + 'static> Events<E> {
         Events::of(WatchStream::new(values), events)
     }
 
-    /// How each of these values differs from the one before, and the first from `seen`. A slow reader gets fewer
-    /// events, which lead to the same end.
+    /// Creates a stream of the differences between each of these values and the one before, and of the first from
+    /// `seen`. A slow reader gets fewer events, which lead to the same final state.
     pub(crate) fn of_differences<T, I>(
         values: watch::Receiver<T>,
         mut seen: T,
@@ -70,8 +71,8 @@ impl<E: Send + Sync + 'static> Events<E> {
         })
     }
 
-    /// What is broadcast. A slow reader misses the oldest, and gets instead what `missed` says of their number.
-    /// `None`: it has ended already.
+    /// Creates a stream of broadcast values. A slow reader misses the oldest, and gets what `missed` makes of their
+    /// number instead. `None`: the channel is closed already.
     pub(crate) fn of_broadcast(
         values: Option<broadcast::Receiver<E>>,
         missed: impl Fn(u64) -> Option<E> + Send + Sync + 'static,

@@ -1,12 +1,12 @@
-//! What all guards have in common, for code that takes any of them.
+//! The trait of all guards, for code that takes any of them.
 
 use herdsman_client::{Fenced, Session};
 
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 
-/// Proof that something is held, as far as one can know: a lock, a permit, a leadership, an item of a queue. Dropping
-/// it gives up what is held, in the background.
+/// Proof, as far as a client can know, that something is held: a lock, a permit, a leadership, an item of a queue.
+/// Dropping it releases that in the background.
 ///
 /// Every guard dereferences to its [`Hold`], so the methods can be called without this trait in scope. The trait is
 /// for code that takes any guard:
@@ -30,10 +30,10 @@ use crate::hold::Hold;
 ///
 /// [`MultiGuard`](crate::MultiGuard) is not one guard but several, which may be of different servers.
 pub trait Guard: Send + Sync + Sized {
-    /// The node that it rests on.
+    /// Returns the hold that it is based on.
     fn hold(&self) -> &Hold;
 
-    /// Gives up what is held, and waits until the server knows; see [`Hold::release`].
+    /// Releases it, and waits until the server has confirmed that; see [`Hold::release`].
     fn release(self) -> impl Future<Output = Result<()>> + Send;
 
     /// See [`Hold::path`].
@@ -85,7 +85,7 @@ impl Guard for Hold {
     }
 }
 
-/// Runs `work`: [`Error::Lost`] when it was `lost` before the work was done.
+/// Runs `work`: [`Error::Lost`] if `lost` resolved before the work was done.
 pub(crate) async fn run_until<T>(
     lost: impl Future<Output = ()>,
     work: impl Future<Output = T>,
@@ -96,11 +96,13 @@ pub(crate) async fn run_until<T>(
     }
 }
 
-/// Makes guards of types that have a hold in a field. With the name of the type alone, this also writes `release`.
+/// Implements guards for types that have a hold in a field. With the name of the type alone, this also writes
+/// `release`.
 macro_rules! guard {
     ($guard:ident) => {
         impl $guard {
-            /// Releases it, and waits until the server knows. See [`Hold::release`](crate::Hold::release).
+            /// Releases it, and waits until the server has confirmed that. See
+            /// [`Hold::release`](crate::Hold::release).
             pub async fn release(self) -> $crate::Result<()> {
                 self.hold.release().await
             }

@@ -1,14 +1,14 @@
-//! Something held through an ephemeral node: a lock, a leadership, a lease.
+//! A hold on something through an ephemeral node: a lock, a leadership, a lease.
 //!
-//! In: a node that was created in a session and is known to be ours. Out: whether it can still be
-//! believed in, a fencing token, a client whose writes fail once it has gone, and its end.
-//! Deliberately not here: how one comes to hold it.
+//! In: a node that was created in a session and is known to be ours. Out: whether the hold can still be trusted, a
+//! fencing token, a client whose writes fail once the node has been deleted, and the release. Deliberately not here:
+//! how a client acquires the hold.
 //!
-//! There is always a pause between losing a session and knowing it. Within it a [`Hold`] is wrong
-//! about itself; only what carries its token, or goes through [`Hold::fenced`], is safe then.
+//! There is always a delay between the loss of a session and the moment the client learns of it. During it a [`Hold`]
+//! is wrong about itself; only what carries its token, or goes through [`Hold::fenced`], is safe then.
 //!
-//! Invariant: whatever becomes of a hold and of the connection, its node is deleted, or goes with
-//! the session. Nothing but this very node is ever deleted.
+//! Invariant: whatever happens to a hold and to the connection, its node is deleted, or ends with the session. No
+//! other node is ever deleted.
 
 use herdsman_client::{Client, Created, Fenced, Op, Session};
 use parking_lot::Mutex;
@@ -18,22 +18,22 @@ use crate::error::{Error, Result};
 use crate::guard::run_until;
 use crate::hold_options::LostWhen;
 use crate::owned_node::{Incarnation, OwnedNode};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// An ephemeral node that is ours. Dropping it deletes the node in the background.
 #[derive(Debug)]
-#[must_use = "what is held is given up when this is dropped"]
+#[must_use = "dropping this releases it"]
 pub struct Hold {
     session: Session,
     node: OwnedNode,
     lost_when: LostWhen,
-    /// The moment from which on others may take its place, if there is one.
+    /// The moment from which on other clients may take it over, if there is one.
     expires_at: Option<Mutex<Instant>>,
     released: bool,
 }
 
 impl Hold {
-    /// `client` is bound to `session`, in which the node was created under a name of its own.
+    /// Creates a hold. `client` is bound to `session`, in which the node was created under a unique name.
     pub(crate) fn new(
         client: Client,
         session: Session,
@@ -43,7 +43,7 @@ impl Hold {
         Hold::of_node(OwnedNode::new(client, created), session, lost_when)
     }
 
-    /// The same for a node whose name another one may get when the directory is deleted and made again.
+    /// Does the same for a node whose name may be reused when the directory is deleted and created again.
     pub(crate) fn at_reused_path(
         client: Client,
         session: Session,
@@ -54,7 +54,7 @@ impl Hold {
         Hold::of_node(node, session, lost_when)
     }
 
-    /// The same for a node whose path others use, too: `incarnation` tells it from theirs.
+    /// Does the same for a node whose path other clients use, too: `incarnation` distinguishes it from theirs.
     pub(crate) fn of_incarnation(
         client: Client,
         session: Session,
@@ -70,7 +70,7 @@ impl Hold {
         Hold { session, node, lost_when, expires_at: None, released: false }
     }
 
-    /// Tells the node from those of others at the same path from now on.
+    /// Distinguishes the node from those of others at the same path from now on.
     pub(crate) fn with_incarnation(mut self, incarnation: Incarnation) -> Self {
         self.node = self.node.clone().with_incarnation(incarnation);
         self
@@ -86,7 +86,7 @@ impl Hold {
         self.node.is_there().await
     }
 
-    /// Not to be trusted from this moment on, unless it is [extended](Hold::extend).
+    /// Makes it untrusted from this moment on, unless it is [extended](Hold::extend).
     pub(crate) fn expiring(mut self, at: Instant) -> Self {
         self.expires_at = Some(Mutex::new(at));
         self
@@ -100,62 +100,62 @@ impl Hold {
         }
     }
 
-    /// The moment from which on others may take its place.
+    /// Returns the moment from which on other clients may take it over.
     pub(crate) fn expires_at(&self) -> Option<Instant> {
         self.expires_at.as_ref().map(|at| *at.lock())
     }
 
-    /// The node.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.node.path
     }
 
-    /// The node's name.
+    /// Returns the name of the node.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path().rsplit('/').next().unwrap_or(self.path())
     }
 
-    /// A number that only grows from holder to holder: the position of the node's creation in the
-    /// order of all changes. A store that refuses tokens below the highest it has seen is safe from
-    /// holders that do not know yet that they are none.
+    /// Returns a number that only grows from holder to holder: the position of the node's creation in the order of
+    /// all changes. A store that rejects tokens below the highest it has seen is safe from holders that do not know
+    /// yet that they have lost the hold.
     #[must_use]
     pub fn token(&self) -> u64 {
         u64::try_from(self.node.czxid.0).unwrap_or_default()
     }
 
-    /// The session that it rests on.
+    /// Returns the session that it depends on.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// The client in whose session it is held.
+    /// Returns the client, bound to that session.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.node.client
     }
 
-    /// A client whose writes fail with [`ErrorKind::Deposed`] once the node has gone, whoever holds its path then, and
-    /// with [`ErrorKind::SessionExpired`] once it is known that the session has: either way nothing was written.
-    /// With [`Layout::Apache`](crate::Layout::Apache), a node of the same name counts as this one if the same session
-    /// makes it after the directory was deleted and made again.
+    /// Returns a client whose writes fail with [`ErrorKind::Deposed`] once the node has been deleted, even if its
+    /// path exists again, and with [`ErrorKind::SessionExpired`] once the client knows that the session has expired:
+    /// in either case nothing was written. With [`Layout::Apache`](crate::Layout::Apache), a node of the same name
+    /// counts as this one if the same session creates it after the directory was deleted and created again.
     #[must_use]
     pub fn fenced(&self) -> Fenced {
         self.node.fenced()
     }
 
-    /// Whether, as far as this process can know, it is still held. Does not ask the server.
+    /// Returns whether, as far as this process can know, it is still held. Does not ask the server.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.lost_when.trusts(&self.session)
             && self.expires_at().is_none_or(|at| Instant::now() < at)
     }
 
-    /// Resolves when it can no longer be trusted: the connection or session is gone, as
-    /// [`LostWhen`] says, its time has passed (of a [`LeaseLock`](crate::LeaseLock)), or somebody deleted the node.
-    /// Cancel-safe; costs a watch while awaited.
+    /// Resolves when it can no longer be trusted: the connection or session is lost, depending on [`LostWhen`], its
+    /// lease has expired (of a [`LeaseLock`](crate::LeaseLock)), or the node was deleted. Cancel-safe; costs a watch
+    /// while awaited.
     pub async fn lost(&self) {
         tokio::select! {
             () = self.session_lost() => {}
@@ -164,17 +164,17 @@ impl Hold {
         }
     }
 
-    /// Runs `work` while it is held: [`Error::Lost`] when it was lost before the work was done, and
-    /// the work is dropped where it stands.
+    /// Runs `work` while it is held: [`Error::Lost`] if it was lost before the work was done; the work is then
+    /// dropped at its current await point.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         run_until(self.lost(), work).await
     }
 
-    /// Gives it up, and waits until the server knows; through an outage, if need be. Dropping the
-    /// future, or the hold itself, leaves that to the background.
+    /// Releases it, and waits until the server has confirmed that, through an outage if necessary. If the future or
+    /// the hold itself is dropped, this continues in the background.
     ///
-    /// [`Error::Lost`] says that it was not held any more, although it is given up now for certain:
-    /// the session has ended, or somebody deleted the node.
+    /// [`Error::Lost`] means that it was not held any more, because the session has ended or the node was deleted; it
+    /// is certainly released now.
     pub async fn release(mut self) -> Result<()> {
         let removed = self.node.clone().remove().await;
         // Otherwise there is another attempt in the background.
@@ -182,8 +182,8 @@ impl Hold {
         removed
     }
 
-    /// Somebody else sees to the node's end: dropping this leaves it alone from now on.
-    pub(crate) fn let_go(&mut self) {
+    /// Leaves the node to other code: dropping this does not delete it from now on.
+    pub(crate) fn disarm(&mut self) {
         self.released = true;
     }
 
@@ -205,16 +205,16 @@ impl Hold {
     }
 
     async fn node_deleted(&self) {
-        let patient = patient(self.client());
+        let retrying = retrying(self.client());
         loop {
-            match patient.get(self.path()).watch().await {
+            match retrying.get(self.path()).watch().await {
                 Ok((node, watch)) if node.stat.czxid == self.node.czxid => {
-                    // Whatever happened, the next look tells whether it is still there.
+                    // Whatever happened, the next read shows whether the node still exists.
                     let _ = watch.await;
                 }
                 Ok(_) => return,
                 Err(error) if error.is_no_node() => return,
-                // The session's end says it all.
+                // The end of the session is noticed by `session_lost`.
                 Err(_) => std::future::pending().await,
             }
         }

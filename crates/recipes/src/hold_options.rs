@@ -1,4 +1,4 @@
-//! Settings of everything that is held.
+//! Settings of all recipes with guards.
 
 use bytes::Bytes;
 use herdsman_client::{Acl, Client, ConnectionState, ErrorKind, Session};
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostWhen {
-    /// As soon as the connection is gone. Only a pause of this process can hide a loss, but every fail-over ends the
+    /// As soon as the connection is lost. Only a pause of this process can hide a loss, but every fail-over ends the
     /// guard.
     #[default]
     Disconnected,
@@ -21,13 +21,13 @@ pub enum LostWhen {
 }
 
 impl LostWhen {
-    /// Whether what rests on the session can be trusted at this moment.
+    /// Returns whether a hold that depends on the session can be trusted at this moment.
     pub(crate) fn trusts(self, session: &Session) -> bool {
         !self.is_loss(session.state())
             && session.last_contact() + session.timeout() > Instant::now()
     }
 
-    /// Whether this state of the session ends the trust.
+    /// Returns whether this state of the session means a loss.
     pub(crate) fn is_loss(self, state: ConnectionState) -> bool {
         match state {
             ConnectionState::Connected | ConnectionState::ReadOnly => false,
@@ -37,7 +37,7 @@ impl LostWhen {
     }
 }
 
-/// Settings of everything that is held: locks, permits, leaderships, tickets, worker ids, places in a double barrier,
+/// Settings of all recipes with guards: locks, permits, leaderships, tickets, worker ids, places in a double barrier,
 /// items of queues. What is not set keeps the recipe's default.
 ///
 /// ```
@@ -66,33 +66,34 @@ pub struct HoldOptions {
 }
 
 impl HoldOptions {
-    /// Sets nothing.
+    /// Creates options that set nothing.
     #[must_use]
     pub fn new() -> Self {
         HoldOptions::default()
     }
 
-    /// When a guard counts as lost.
+    /// Sets when a guard counts as lost.
     #[must_use]
     pub fn lost_when(mut self, lost_when: LostWhen) -> Self {
         self.lost_when = Some(lost_when);
         self
     }
 
-    /// What others read about who holds it or waits for it: the data of its node (in a lease lock, a field of it). The
-    /// default is host and process id for locks and semaphores, the candidate's id in an election, and nothing for
-    /// tickets and double barriers. Worker ids and queue items have other data there and ignore this. To find
-    /// deadlocks, it should name the task that waits as a whole.
+    /// Sets the owner text that other clients read about the client that holds it or waits for it: the data of its
+    /// node (in a lease lock, a field of it). The default is host and process id for locks and semaphores, the
+    /// candidate's id in an election, and empty for tickets and double barriers. Worker ids and queue items have
+    /// other data there and ignore this. To find deadlocks, it should name the task that waits as a whole.
     #[must_use]
     pub fn owner(mut self, owner: impl Into<String>) -> Self {
         self.owner = Some(owner.into());
         self
     }
 
-    /// The ACL of every node that the recipe creates, including missing directories, and the default ACL of the guard's
-    /// `client()` and `fenced()`: give what you create through them an ACL of its own. The default is the client's
-    /// [`Options::default_acl`](herdsman_client::Options::default_acl). Existing nodes keep theirs. Every client that
-    /// uses the path needs the permissions to read, create and delete there; otherwise its calls fail with `NoAuth`.
+    /// Sets the ACL of every node that the recipe creates, including missing directories, and the default ACL of the
+    /// guard's `client()` and `fenced()`: set an explicit ACL for what you create through them. The default is the
+    /// client's [`Options::default_acl`](herdsman_client::Options::default_acl). Existing nodes keep theirs. Every
+    /// client that uses the path needs the permissions to read, create and delete there; otherwise its calls fail
+    /// with `NoAuth`.
     ///
     /// # Errors
     /// If it has no entry.
@@ -106,10 +107,10 @@ impl HoldOptions {
     }
 }
 
-/// Who holds something: the client, and what the options say.
+/// The client that holds something, with its options.
 #[derive(Clone, Debug)]
 pub(crate) struct Holder {
-    /// Creates nodes with the right ACL.
+    /// The client, which creates nodes with the right ACL.
     pub(crate) client: Client,
     pub(crate) lost_when: LostWhen,
     /// The data of the node.
@@ -117,13 +118,13 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// With the defaults, and this text about the owner.
+    /// Creates a holder with the defaults, and this text about the owner.
     pub(crate) fn new(client: &Client, owner: impl Into<Bytes>) -> Self {
         let (client, owner) = (client.clone(), owner.into());
         Holder { client, lost_when: LostWhen::default(), owner }
     }
 
-    /// Not lost before the session is.
+    /// Makes the default that a hold is not lost before its session times out.
     pub(crate) fn until_session_timeout(mut self) -> Self {
         self.lost_when = LostWhen::SessionTimedOut;
         self
@@ -142,8 +143,8 @@ impl Holder {
         }
     }
 
-    /// Makes attempts, each in the session of the moment, until one ends otherwise than with its session. (A client
-    /// that is bound to one session has no other.)
+    /// Makes attempts, each in the then current session, until one ends otherwise than by the end of its session. (A
+    /// client that is bound to one session has no other.)
     pub(crate) async fn in_session<T, F>(&self, mut attempt: impl FnMut(Session) -> F) -> Result<T>
     where
         F: Future<Output = Result<T>>,
@@ -158,7 +159,7 @@ impl Holder {
     }
 }
 
-/// The session is over.
+/// Returns whether the session has ended.
 fn is_over(error: &Error) -> bool {
     error.client_kind() == Some(&ErrorKind::SessionExpired)
 }

@@ -1,14 +1,14 @@
-//! Ids, made in four ways, from the most to the least talk with the servers:
+//! Ids, generated in four ways, in the order of their communication with the servers, the most first:
 //!
-//! | | an id costs | unique | in order | |
+//! | | cost of an id | unique | in order | |
 //! |---|---|---|---|---|
-//! | [`SequentialIds`] | two round trips, one of them unseen | yes | over all processes | 2³¹ of them |
+//! | [`SequentialIds`] | two round trips, one of them in the background | yes | over all processes | 2³¹ of them |
 //! | [`SegmentedIds`] | a round trip for a block | yes | within one process | gaps |
-//! | [`SnowflakeIds`] | one every few seconds | yes | by time, roughly | needs clocks |
-//! | [`RandomUuids`], [`TimeOrderedUuids`] | none | as good as | none, or by time | 128 bits |
+//! | [`SnowflakeIds`] | a round trip every few seconds | yes | by time, roughly | needs clocks |
+//! | [`RandomUuids`], [`TimeOrderedUuids`] | none | practically | none, or by time | 128 bits |
 //!
-//! All are [`IdGenerator`]s, so that one can take the place of another. The arithmetic of each is in
-//! a place of its own, without round trips: [`crate::sequence`], [`segment`], [`crate::snowflake`].
+//! All are [`IdGenerator`]s, so that one can replace another. The arithmetic of each is in a separate module, without
+//! round trips: [`crate::sequence`], [`segment`], [`crate::snowflake`].
 
 use std::fmt::{Debug, Display};
 use std::hash::Hash;
@@ -26,7 +26,7 @@ pub use sequential::SequentialIds;
 pub use snowflakes::SnowflakeIds;
 pub use uuid::Uuid;
 
-/// Makes ids that nobody else makes.
+/// Generates unique ids.
 ///
 /// ```
 /// use herdsman_recipes::ids::{IdGenerator, TimeOrderedUuids};
@@ -39,10 +39,10 @@ pub use uuid::Uuid;
 /// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
 /// ```
 pub trait IdGenerator: Send + Sync {
-    /// What an id is: `u64`, or [`Uuid`].
+    /// The type of an id: `u64`, or [`Uuid`].
     type Id: Copy + Debug + Display + Eq + Hash + Ord + Send + 'static;
 
-    /// The next id. Dropping the future may waste an id and never repeats one.
+    /// Returns the next id. Dropping the future may waste an id and never repeats one.
     fn next(&self) -> impl Future<Output = Result<Self::Id>> + Send;
 }
 
@@ -70,7 +70,7 @@ impl IdGenerator for TimeOrderedUuids {
     }
 }
 
-/// A random id (UUID version 4): says nothing about when or where it was made.
+/// Generates a random id (UUID version 4), which does not reveal when or where it was generated.
 ///
 /// ```
 /// use herdsman_recipes::ids::random_uuid;
@@ -82,9 +82,9 @@ pub fn random_uuid() -> Uuid {
     Uuid::new_v4()
 }
 
-/// An id that sorts by time (UUID version 7), so that an index keeps new rows together. Each is
-/// greater than all that this process made before it, even within a millisecond and even if the
-/// clock went back; between processes the order is as good as their clocks.
+/// Generates an id that sorts by time (UUID version 7), so that an index keeps new rows together. Each is greater
+/// than all that this process generated before it, even within a millisecond and even if the clock went back; between
+/// processes the order is as good as their clocks.
 ///
 /// ```
 /// use herdsman_recipes::ids::time_ordered_uuid;

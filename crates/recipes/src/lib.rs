@@ -1,11 +1,11 @@
-//! What people build on ZooKeeper, ready: locks, elections, queues, barriers, counters, ids, caches,
-//! configuration, naming, discovery, membership, partitioning and master–worker.
+//! Ready-made recipes for ZooKeeper: locks, elections, queues, barriers, counters, ids, caches, configuration,
+//! naming, discovery, membership, partitioning and master–worker.
 //!
-//! Everything here runs over [`herdsman_client`] against Herdsman or Apache ZooKeeper, keeps
-//! working through the loss of a connection, and leaves no node behind when a reply is lost. Node
-//! layouts are Curator's where Curator has the recipe. The project's `docs/recipes.md` says for each
-//! recipe what it guarantees, what it does not, and what it costs. Guards share the trait [`Guard`] and the settings
-//! [`HoldOptions`]; what recipes report is a stream of [`Events`].
+//! All recipes run over [`herdsman_client`] against Herdsman or Apache ZooKeeper, keep working through the loss of a
+//! connection, and leave no node behind when a reply is lost. Node layouts are Curator's where Curator has the
+//! recipe. The project's `docs/recipes.md` describes for each recipe what it guarantees, what it does not, and what
+//! it costs. Guards share the trait [`Guard`] and the settings [`HoldOptions`]; recipes report events as a stream,
+//! [`Events`].
 
 pub mod balance;
 pub mod barrier;
@@ -35,9 +35,9 @@ mod owned_node;
 pub mod partition;
 pub mod partitioner;
 mod path;
-mod patient;
 pub mod persistent_node;
 pub mod queue;
+mod retrying;
 pub mod semaphore;
 pub mod sequence;
 pub mod shared_value;
@@ -67,7 +67,7 @@ pub use lock::{
 };
 pub use master_worker::{Master, Submitter, Worker};
 pub use membership::{Group, Membership, ShallowGroup};
-pub use messaging::{CommandClient, Dispatcher, HeartMonitor, Heartbeat};
+pub use messaging::{CommandClient, Dispatcher, Heartbeat, HeartbeatMonitor};
 pub use monitor::{Monitor, Reporter};
 pub use naming::NameRegistry;
 pub use partitioner::Partitioner;

@@ -1,16 +1,15 @@
-//! A waiting line of ephemeral sequential nodes: what fair locks, semaphores and elections stand on.
+//! A waiting line of ephemeral sequential nodes: the basis of fair locks, semaphores and elections.
 //!
-//! In: a directory, a name, and a rule that says whom a node waits for. Out: a [`Hold`] when it is
-//! one's turn. Each waiter watches only the node that the rule names, so a node that goes wakes
-//! those who waited for it and nobody else.
+//! In: a directory, a name, and a rule that says which node another one waits for. Out: a [`Hold`] when it is this
+//! node's turn. Each waiter watches only the node that the rule names, so the deletion of a node wakes only the
+//! waiters for that node.
 //!
-//! Invariants: a node is believed to be ours only if its owner is our session; a waiter that gives
-//! up, for whatever reason, leaves no node behind. Whoever loses the session while waiting starts
-//! again at the end of the line. Children that are not of the recipe are ignored.
+//! Invariants: a node is taken for ours only if its owner is our session; a waiter that gives up, for whatever
+//! reason, leaves no node behind. A waiter that loses its session starts again at the end of the line. Children that
+//! are not of the recipe are ignored.
 //!
-//! Layouts: Curator's (`_c_<uuid>-<name><sequence>`, parents as containers), kazoo's
-//! (`<uuid><name><sequence>`) and those of ZooKeeper's own recipes, whose names have no room for an id
-//! of one's own. Curator: `LockInternals`.
+//! Layouts: Curator's (`_c_<uuid>-<name><sequence>`, parents as containers), kazoo's (`<uuid><name><sequence>`) and
+//! those of ZooKeeper's own recipes, whose names cannot contain a unique id. Curator: `LockInternals`.
 
 pub(crate) mod creation;
 mod names;
@@ -22,12 +21,12 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::Holder;
-use crate::patient::{begins_again, patient};
+use crate::retrying::{must_restart, retrying};
 use creation::Creation;
 
 pub(crate) use names::{OFFER, READ_LOCK, WRITE_LOCK, place_in};
 
-/// Whose names a line uses.
+/// The layout of a line's nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Layout {
@@ -36,7 +35,7 @@ pub enum Layout {
     Curator,
     /// kazoo's.
     Kazoo,
-    /// Those of ZooKeeper's own `WriteLock` (`zookeeper-recipes-lock`, Java and C).
+    /// That of ZooKeeper's own `WriteLock` (`zookeeper-recipes-lock`, Java and C).
     Apache,
 }
 
@@ -45,7 +44,7 @@ pub enum Layout {
 pub(crate) struct Place {
     pub(crate) sequence: i32,
     pub(crate) name: String,
-    /// Which of the line's markers the name carries.
+    /// The line's marker that the name contains.
     pub(crate) marker: &'static str,
 }
 
@@ -54,7 +53,7 @@ pub(crate) struct Place {
 pub(crate) enum Turn {
     /// Ours.
     Ours,
-    /// Not before the node of this name has gone.
+    /// Not before the node of this name has been deleted.
     After(String),
 }
 
@@ -64,24 +63,24 @@ pub(crate) struct Line {
     pub(crate) holder: Holder,
     pub(crate) directory: String,
     pub(crate) layout: Layout,
-    /// Markers of all nodes that stand in the line.
+    /// The markers of all nodes in the line.
     pub(crate) markers: &'static [&'static str],
 }
 
-/// What a waiter does, for those who report it.
+/// A step of a waiter, to be reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step<'n> {
-    /// Is about to make its node.
+    /// It is about to create its node.
     Joining,
-    /// Has made its node, which has this name.
+    /// It has created its node, which has this name.
     Joined(&'n str),
-    /// Is about to look who is in the line.
+    /// It is about to read which nodes are in the line.
     Looking,
-    /// Watches the node of this name.
+    /// It watches the node of this name.
     Watching(&'n str),
 }
 
-/// The rule of an exclusive line: after the one right before us.
+/// The rule of an exclusive line: wait for the node right before this one.
 pub(crate) fn after_predecessor(places: &[Place], ours: usize) -> Turn {
     match places[..ours].last() {
         Some(place) => Turn::After(place.name.clone()),
@@ -90,7 +89,7 @@ pub(crate) fn after_predecessor(places: &[Place], ours: usize) -> Turn {
 }
 
 impl Line {
-    /// Stands in the line until it is our turn. Dropping the future leaves the line.
+    /// Waits in the line until it is our turn. Dropping the future leaves the line.
     pub(crate) async fn wait(
         &self,
         marker: &'static str,
@@ -99,7 +98,7 @@ impl Line {
         self.wait_and_report(marker, rule, |_| {}).await
     }
 
-    /// The same, with a report of each step.
+    /// Does the same, and reports each step.
     pub(crate) async fn wait_and_report(
         &self,
         marker: &'static str,
@@ -110,23 +109,23 @@ impl Line {
             let session = self.holder.client.connected_session().await?;
             report(Step::Joining);
             let hold = match self.join(&session, marker).await {
-                Err(error) if begins_again(&self.holder.client, &error) => continue,
+                Err(error) if must_restart(&self.holder.client, &error) => continue,
                 joined => joined?,
             };
             report(Step::Joined(hold.name()));
             match self.turn_of(&hold, &rule, &report).await {
-                Ok(Standing::Turn) => return Ok(hold),
-                // Somebody deleted our node, or the session is over: from the start.
-                Ok(Standing::NotInLine) => {}
-                Err(error) if begins_again(&self.holder.client, &error) => {}
+                Ok(WaitResult::Turn) => return Ok(hold),
+                // Our node was deleted, or the session has ended: start again.
+                Ok(WaitResult::NotInLine) => {}
+                Err(error) if must_restart(&self.holder.client, &error) => {}
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Stands in the line only if that means no waiting.
+    /// Joins the line only if it need not wait.
     ///
-    /// It looks before it joins: a node that joins and leaves again would wake the one behind it for
+    /// It reads the line before it joins: a node that joins and leaves again would wake the one behind it for
     /// nothing.
     pub(crate) async fn try_now(
         &self,
@@ -135,7 +134,7 @@ impl Line {
     ) -> Result<Option<Hold>> {
         loop {
             match self.try_in_session(marker, &rule).await {
-                Err(error) if begins_again(&self.holder.client, &error) => {}
+                Err(error) if must_restart(&self.holder.client, &error) => {}
                 tried => return tried,
             }
         }
@@ -147,8 +146,8 @@ impl Line {
         rule: &impl Fn(&[Place], usize) -> Turn,
     ) -> Result<Option<Hold>> {
         let session = self.holder.client.connected_session().await?;
-        let client = patient(&self.holder.client.bound_to(&session));
-        // The server may be behind what others have done, and have told our caller.
+        let client = retrying(&self.holder.client.bound_to(&session));
+        // The server may be behind changes by other clients of which the caller knows.
         let synced = client.sync(&self.directory).send();
         let mut places = self.places(&client).await?;
         synced.await?;
@@ -166,7 +165,7 @@ impl Line {
         }
     }
 
-    /// All who stand in the line, in order.
+    /// Returns all places in the line, in order.
     pub(crate) async fn places(&self, client: &Client) -> Result<Vec<Place>> {
         let Some(children) = client.children(&self.directory).await.optional()? else {
             return Ok(Vec::new());
@@ -174,14 +173,14 @@ impl Line {
         Ok(self.in_order(children.names))
     }
 
-    /// The names of the line's nodes, in order.
+    /// Returns the places of the line's nodes, in order.
     pub(crate) fn in_order(&self, names: Vec<String>) -> Vec<Place> {
         let mut places: Vec<_> = names.into_iter().filter_map(|name| self.place(name)).collect();
         places.sort();
         places
     }
 
-    /// The path of a node of this line.
+    /// Returns the path of a node of this line.
     pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.directory.trim_end_matches('/'))
     }
@@ -190,10 +189,10 @@ impl Line {
         place_in(name, self.markers)
     }
 
-    /// Makes our node, at the end of the line.
+    /// Creates our node, at the end of the line.
     pub(crate) async fn join(&self, session: &Session, marker: &str) -> Result<Hold> {
         let client = self.holder.client.bound_to(session);
-        let create = patient(&client)
+        let create = retrying(&client)
             .create(&self.path(marker), self.holder.owner.clone())
             .ephemeral()
             .sequential();
@@ -210,15 +209,15 @@ impl Line {
         Ok(hold)
     }
 
-    /// Makes our node under a name that others of the same session may use as well. Runs to its end
-    /// even if nobody waits for it any more: then what it has made is deleted.
+    /// Creates our node under a name that other contenders of the same session may use as well. Runs to its end even
+    /// if the caller no longer waits: then the created node is deleted.
     async fn join_exactly_once(&self, session: &Session, marker: &str) -> Result<Hold> {
         let client = self.holder.client.bound_to(session);
         let creation = Creation {
-            client: patient(&client),
+            client: retrying(&client),
             directory: self.directory.clone(),
             receipts_beside: self.directory.clone(),
-            // Programs that use ZooKeeper's recipes expect that their directory stays.
+            // Programs that use ZooKeeper's recipes expect the directory to be permanent.
             directory_lifetime: Lifetime::Persistent,
             prefix: names::prefix(marker, session.id().0),
             data: self.holder.owner.clone(),
@@ -239,7 +238,7 @@ impl Line {
         &self,
         hold: &Hold,
         rule: &impl Fn(&[Place], usize) -> Turn,
-    ) -> Result<Standing> {
+    ) -> Result<WaitResult> {
         self.turn_of(hold, rule, &|_| {}).await
     }
 
@@ -248,38 +247,39 @@ impl Line {
         hold: &Hold,
         rule: &impl Fn(&[Place], usize) -> Turn,
         report: &impl Fn(Step<'_>),
-    ) -> Result<Standing> {
-        let patient = patient(hold.client());
+    ) -> Result<WaitResult> {
+        let retrying = retrying(hold.client());
         loop {
             report(Step::Looking);
-            let Some(places) = self.places_with(&patient, hold).await? else {
-                return Ok(Standing::NotInLine);
+            let Some(places) = self.places_with(&retrying, hold).await? else {
+                return Ok(WaitResult::NotInLine);
             };
             let Some(ours) = places.iter().position(|place| place.name == hold.name()) else {
-                return Ok(Standing::NotInLine);
+                return Ok(WaitResult::NotInLine);
             };
             match rule(&places, ours) {
-                Turn::Ours => return Ok(Standing::Turn),
-                Turn::After(name) => self.wait_until_gone(&patient, &name, report).await?,
+                Turn::Ours => return Ok(WaitResult::Turn),
+                Turn::After(name) => self.wait_until_deleted(&retrying, &name, report).await?,
             }
         }
     }
 
-    /// All who stand in the line, unless the node of our name is not ours.
+    /// Returns all places in the line; `None` if the node with our name is not ours.
     async fn places_with(&self, client: &Client, hold: &Hold) -> Result<Option<Vec<Place>>> {
-        // Deleting a directory sets its numbers back, so only a unique id makes a name safe.
+        // Deleting a directory resets its sequence numbers, so only a unique id makes a name safe.
         if self.layout != Layout::Apache {
             return self.places(client).await.map(Some);
         }
-        // Sent together, in this order: what is ours after the listing was ours in it.
+        // Sent together, in this order: if our node exists after the listing, it was ours in the listing.
         let own = async { client.exists(hold.path()).await };
         let (places, own) = tokio::join!(self.places(client), own);
         let is_ours = own?.is_some_and(|stat| u64::try_from(stat.czxid.0) == Ok(hold.token()));
         Ok(is_ours.then_some(places?))
     }
 
-    /// A watch set by getData, unlike one set by exists, is not left behind when the node has gone.
-    async fn wait_until_gone(
+    /// Waits until a node is deleted. Unlike a watch set by exists, one set by getData is not left behind when there
+    /// is no node.
+    async fn wait_until_deleted(
         &self,
         client: &Client,
         name: &str,
@@ -298,8 +298,8 @@ impl Line {
     }
 }
 
-/// What came of waiting.
-pub(crate) enum Standing {
+/// The result of waiting.
+pub(crate) enum WaitResult {
     Turn,
     NotInLine,
 }

@@ -1,45 +1,45 @@
-//! Locks between processes: fair, naive, for a limited time, re-entrant, shared between readers, and several at once.
+//! Locks between processes: fair, naive, with a lease, re-entrant, shared between readers, and several at once.
 //!
-//! In: a client and the path of a lock. Out: a guard that knows when it can no longer be trusted.
-//! The fair lock is a line of ephemeral sequential nodes in which each waiter watches the one
-//! before it, so that a release wakes one waiter and not all; see [`NaiveLock`] for the other kind.
+//! In: a client and the path of a lock. Out: a guard that reports when it can no longer be trusted. The fair lock is
+//! a line of ephemeral sequential nodes in which each waiter watches the one before it, so that a release wakes one
+//! waiter and not all; see [`NaiveLock`] for the other kind.
 //!
 //! # Guarantees
-//! * As the servers see it, at most one node is first in the line. Whoever holds the lock has such a
-//!   node in its own, living session; a node of an earlier session is never taken for one's own.
+//! * As the servers see it, at most one node is first in the line. The holder of the lock has such a node in its own,
+//!   living session; a node of an earlier session is never taken for its own.
 //! * First come, first served, in the order in which the nodes were created.
-//! * Nothing is left behind by a lost reply, a dropped future, a dropped guard or a release during an
-//!   outage: the node is deleted as soon as a server can be reached, or goes with the session.
-//! * [`Hold::token`] only grows from holder to holder, even when the lock's directory is deleted and
-//!   made again, which sets sequence numbers back.
-//! * A waiter whose session expires stands in the line again, at its end, in the client's next
-//!   session. (A client that is bound to one session gets the error instead.)
+//! * A lost reply, a dropped future, a dropped guard or a release during an outage leaves nothing behind: the node is
+//!   deleted as soon as a server can be reached, or ends with the session.
+//! * [`Hold::token`] only grows from holder to holder, even when the lock's directory is deleted and created again,
+//!   which resets sequence numbers.
+//! * A waiter whose session expires joins the line again, at its end, in the client's next session. (A client that is
+//!   bound to one session gets the error instead.)
 //!
 //! # What is not guaranteed
-//! * **That only one process believes it holds the lock.** The servers end a session when they have
-//!   not heard of its client for the session timeout. The next one gets the lock at once, but the
-//!   client whose process was paused, or whose network was cut, learns of it later. There is always a
-//!   pause between losing a session and knowing it. [`LostWhen`](crate::LostWhen) says when a guard
-//!   counts as lost, [`Hold::run`] ends work when the guard is lost, and only
-//!   [`Hold::fenced`] (for znodes) and [`Hold::token`] (for everything else) exclude the harm.
+//! * **That only one process believes it holds the lock.** The servers expire a session when they have not heard from
+//!   its client for the session timeout. The next waiter gets the lock at once, but a client whose process was
+//!   paused, or whose network was cut, learns of it later. There is always a delay between the loss of a session and
+//!   the moment the client learns of it. [`LostWhen`](crate::LostWhen) sets when a guard counts as lost,
+//!   [`Hold::run`] ends work when the guard is lost, and only [`Hold::fenced`] (for znodes) and [`Hold::token`] (for
+//!   everything else) prevent stale writes.
 //! * Re-entrancy. A task that acquires a [`Lock`] twice waits for itself; see [`ReentrantLock`].
 //!
 //! # Nodes
 //! Curator's `InterProcessMutex` by default: `<path>/_c_<uuid>-lock-<sequence>`, with the path itself
 //! and all above it as containers; a Java process can contend for the same lock. With
 //! [`Layout::Kazoo`] it is kazoo's `Lock`: `<path>/<uuid>__lock__<sequence>`. With [`Layout::Apache`]
-//! it is ZooKeeper's own `WriteLock`: `<path>/x-<session id>-<sequence>`, the path itself persistent.
-//! These do not see each other, so all contenders of a path must use the same layout. Foreign children
-//! are ignored.
+//! it is ZooKeeper's own `WriteLock`: `<path>/x-<session id>-<sequence>`, the path itself persistent. Contenders with
+//! different layouts do not see each other, so all contenders of a path must use the same one. Children that do not
+//! belong to the recipe are ignored.
 //!
 //! ## ZooKeeper's `WriteLock`
-//! Its names tell sessions apart, but not the contenders of one session. Each of ours still finds its
-//! own node after a lost reply: the node is created in one transaction with a receipt in
-//! `<path>-receipts`. Java's does not; see `docs/recipes.md` for what that means for Java programs.
+//! Its names distinguish sessions, but not the contenders of one session. Each contender of this crate still finds
+//! its own node after a lost reply: the node is created in one transaction with a receipt in `<path>-receipts`.
+//! Java's does not; see `docs/recipes.md` for the consequences for Java programs.
 //!
 //! # Cost
-//! Two round trips to acquire a free lock, one to release it. Waiting costs two more (the watch and
-//! the look after it).
+//! Two round trips to acquire a free lock, one to release it. Waiting costs two more (the watch and the read after
+//! it).
 
 mod contender;
 mod deadlock;
@@ -77,8 +77,8 @@ pub use watchdog::{DeadlockWatchdog, Found, Remedy};
 
 pub(crate) use owner::default_owner;
 
-/// A fair lock that one holds alone. Cheap to clone; every [`acquire`](Lock::acquire), also of the
-/// same value or a clone, is a contender of its own.
+/// A fair, exclusive lock. Cheap to clone; every [`acquire`](Lock::acquire), including those of the same value or a
+/// clone, is a separate contender.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -92,7 +92,7 @@ pub(crate) use owner::default_owner;
 /// let guard = lock.acquire().await?;
 /// let stock = zk.get("/stock").await?;
 /// assert_eq!(stock.data, "10");
-/// // Fails, and changes nothing, if the lock was lost meanwhile.
+/// // Fails and changes nothing if the lock was lost meanwhile.
 /// guard.fenced().set("/stock", "9").await?;
 /// guard.release().await?;
 /// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
@@ -103,13 +103,13 @@ pub struct Lock {
 }
 
 impl Lock {
-    /// The lock at `path`. Nothing is created before somebody acquires it.
+    /// Creates a handle for the lock at `path`. No node is created before the first [`acquire`](Lock::acquire).
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         let line = directory(client, path, markers(Layout::Curator))?;
         Ok(Lock { line })
     }
 
-    /// Whose nodes it shares the path with.
+    /// Sets the layout of the nodes. All contenders of a path must use the same one.
     #[must_use]
     pub fn layout(mut self, layout: Layout) -> Self {
         self.line.layout = layout;
@@ -117,14 +117,14 @@ impl Lock {
         self
     }
 
-    /// When a guard counts as lost, what others read about its holder, and the ACL of its nodes.
+    /// Sets when a guard counts as lost, the owner text that other clients read, and the ACL of its nodes.
     #[must_use]
     pub fn options(mut self, options: &HoldOptions) -> Self {
         self.line.holder.set(options);
         self
     }
 
-    /// The lock's path.
+    /// Returns the lock's path.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.line.directory
@@ -136,14 +136,14 @@ impl Lock {
         Ok(LockGuard { hold })
     }
 
-    /// Takes the lock if it is free, and does not wait for others otherwise.
+    /// Takes the lock if it is free; otherwise returns `None` without waiting for other contenders.
     pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
         let hold = self.line.try_now(self.marker(), after_predecessor).await?;
         Ok(hold.map(|hold| LockGuard { hold }))
     }
 
-    /// Waits for the lock, but no longer than this: [`Error::TimedOut`] then, and the deletion of
-    /// what was made is on its way. Zero means [`Lock::try_acquire`].
+    /// Waits for the lock up to `limit`, then fails with [`Error::TimedOut`]; the created node is then deleted in the
+    /// background. Zero means [`Lock::try_acquire`].
     pub async fn acquire_within(&self, limit: Duration) -> Result<LockGuard> {
         if limit.is_zero() {
             return self.try_acquire().await?.ok_or(Error::TimedOut);
@@ -151,19 +151,19 @@ impl Lock {
         within(limit, self.acquire()).await
     }
 
-    /// All who hold the lock or wait for it, in order: the first one holds it.
+    /// Returns all contenders in order: the first one holds the lock, the others wait for it.
     pub async fn contenders(&self) -> Result<Vec<Contender>> {
         contender::read(&self.line, &self.line.holder.client).await
     }
 
-    /// Who holds the lock.
+    /// Returns the holder of the lock.
     pub async fn holder(&self) -> Result<Option<Contender>> {
         Ok(self.contenders().await?.into_iter().next())
     }
 
-    /// Asks the holder to let go, and says whom it has asked. A holder that waits for
-    /// [`LockGuard::revocation_requested`], or a Curator process that made its lock revocable, hears
-    /// of it; nobody is forced. It replaces the holder's [`owner`](HoldOptions::owner) text.
+    /// Asks the holder to release the lock, and returns the contender that was asked. A holder that waits for
+    /// [`LockGuard::revocation_requested`], or a Curator process that made its lock revocable, is notified of it; it
+    /// is not forced to release the lock. The request replaces the holder's [`owner`](HoldOptions::owner) text.
     pub async fn request_revocation(&self) -> Result<Option<Contender>> {
         let Some(holder) = self.holder().await? else {
             return Ok(None);
@@ -178,8 +178,8 @@ impl Lock {
     }
 }
 
-/// Proof that the lock is held, as far as one can know; see [`Hold`] for all that it can do.
-/// Dropping it releases the lock in the background.
+/// Proof, as far as a client can know, that the lock is held; see [`Hold`] for all that it can do. Dropping it
+/// releases the lock in the background.
 #[derive(Debug)]
 #[must_use = "the lock is released when its guard is dropped"]
 pub struct LockGuard {
@@ -187,9 +187,8 @@ pub struct LockGuard {
 }
 
 impl LockGuard {
-    /// Resolves when somebody has asked for the lock with [`Lock::request_revocation`], or with
-    /// Curator's `Revoker`. Whether and when to release it is up to the holder. [`Error::Lost`] if
-    /// the lock is lost first.
+    /// Resolves when a client has asked for the lock with [`Lock::request_revocation`], or with Curator's `Revoker`.
+    /// Whether and when to release it is up to the holder. [`Error::Lost`] if the lock is lost first.
     pub async fn revocation_requested(&self) -> Result<()> {
         revocation::requested(&self.hold).await
     }
@@ -205,7 +204,7 @@ fn markers(layout: Layout) -> &'static [&'static str] {
     }
 }
 
-/// A line in the directory at `path`, if that is a path.
+/// Returns a line in the directory at `path`; fails if that is not a valid path.
 pub(crate) fn directory(
     client: &Client,
     path: &str,
@@ -220,7 +219,7 @@ pub(crate) fn directory(
     })
 }
 
-/// Gives up after this time. What was half done is undone when it is dropped.
+/// Stops after this time. Work that is not finished is dropped, which undoes it.
 pub(crate) async fn within<T>(limit: Duration, work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::time::timeout(limit, work).await.unwrap_or(Err(Error::TimedOut))
 }

@@ -1,16 +1,16 @@
-//! Writes that happen once, even if the reply is lost.
+//! Writes that are applied exactly once, even if the reply is lost.
 //!
-//! In: a transaction that depends on a version, and a directory for a mark. Out: whether it happened,
-//! known for certain as long as the session lives.
+//! In: a transaction that depends on a version, and a directory for a mark. Out: whether it was applied, known for
+//! certain as long as the session lives.
 //!
-//! The transaction also creates a mark, an ephemeral node with a unique name. When the reply is lost,
-//! the mark tells: it is there if and only if the rest happened. It is deleted as soon as the outcome
-//! is known, or goes with the session. Cost: one more node for a moment, and its deletion.
+//! The transaction also creates a mark, an ephemeral node with a unique name. If the reply is lost, the mark decides:
+//! it exists if and only if the rest was applied. It is deleted as soon as the outcome is known, or ends with the
+//! session. Cost: one more node for a moment, and its deletion.
 //!
-//! Why this is certain: the connection may be lost while the request is still on its way, so a mark
-//! that is missing proves nothing yet. But then the same transaction is made again. Either it
-//! succeeds, and the late one finds a newer version and fails; or it is refused, and what refused it
-//! has been seen by our server by then, the mark included.
+//! Why this is certain: the connection may be lost while the request is still on its way, so a missing mark proves
+//! nothing yet. But then the same transaction is sent again. Either it succeeds, and the late one finds a newer
+//! version and fails; or it is rejected, and by then the server has seen the change that caused the rejection, and
+//! the mark, too.
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Op, Outcome};
@@ -19,34 +19,34 @@ use uuid::Uuid;
 use crate::error::Result;
 use crate::path::child;
 
-/// One write that shall happen once, over any number of attempts.
+/// One write that must be applied once, over any number of attempts.
 #[derive(Debug)]
 pub(crate) struct Marked {
     client: Client,
     mark: String,
     /// The reply to some attempt was lost.
     is_uncertain: bool,
-    /// There may be a mark that nobody has deleted.
+    /// There may be a mark that has not been deleted.
     may_leave_mark: bool,
 }
 
-/// What came of an attempt.
+/// The result of an attempt.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Attempt {
-    /// It has happened, now or in an earlier attempt, with this note.
+    /// It was applied, now or by an earlier attempt, with this note.
     Applied(Bytes),
-    /// It did not happen, because the tree is not as it was. Read it again.
+    /// It was not applied, because the tree has changed. Read it again.
     Refused(ErrorKind),
 }
 
 impl Marked {
-    /// `client` is bound to a session. Marks are made as children of `directory`.
+    /// Creates a write. `client` is bound to a session. Marks are created as children of `directory`.
     pub(crate) fn new(client: &Client, directory: &str) -> Self {
         let mark = child(directory, &format!("_op_{}", Uuid::new_v4()));
         Marked { client: client.clone(), mark, is_uncertain: false, may_leave_mark: false }
     }
 
-    /// Makes the transaction. `note` is kept in the mark, and comes back if it happened.
+    /// Sends the transaction. `note` is stored in the mark, and returned if the write was applied.
     pub(crate) async fn attempt(&mut self, ops: &[Op], note: Bytes) -> Result<Attempt> {
         self.may_leave_mark = true;
         loop {
@@ -66,7 +66,7 @@ impl Marked {
                 }
                 _ => return Err(self.unless_uncertain(error)),
             }
-            tracing::debug!(%error, "the reply was lost; making the same transaction again");
+            tracing::debug!(%error, "the reply was lost; sending the same transaction again");
         }
     }
 
@@ -91,7 +91,7 @@ impl Marked {
         Attempt::Applied(note)
     }
 
-    /// An error that says "not applied" would be a lie if an earlier attempt may have been.
+    /// Converts an error. "Not applied" would be wrong if an earlier attempt may have been applied.
     fn unless_uncertain(&self, error: herdsman_client::Error) -> crate::Error {
         match self.is_uncertain {
             true => herdsman_client::Error::unknown(error.kind().clone()).into(),

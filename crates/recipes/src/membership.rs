@@ -1,14 +1,14 @@
-//! Group membership: who is there, each with some data.
+//! Group membership: the members of a group, each with some data.
 //!
-//! In: an id and data for each member. Out: the members as a snapshot, and as a stream of those who
-//! come, go and change. The layout is Curator's `GroupMember`: an ephemeral `<group>/<id>` with the
-//! data; the group's node is a container. Anything directly below the group's node is a member.
+//! In: an id and data for each member. Out: the members as a snapshot, and as a stream of members that join, leave
+//! and change. The layout is Curator's `GroupMember`: an ephemeral `<group>/<id>` with the data; the group's node is
+//! a container. Anything directly below the group's node is a member.
 //!
-//! A member leaves when its session does, and is put back when its program comes back or somebody
-//! deletes the node: it is a [`PersistentNode`]. Those who watch may miss states in between, never
-//! the last one. While the service cannot be reached they keep what they saw last.
+//! A member leaves when its session ends, and is put back in its program's next session or after its node was
+//! deleted: it is a [`PersistentNode`]. Observers may miss intermediate states, but never the last one. While the
+//! service cannot be reached they keep the last known state.
 //!
-//! A [`ShallowGroup`] never reads data: one listing, and after that only events. It can watch a group
+//! A [`ShallowGroup`] never reads data: it makes one listing, and then only handles events. It can observe a group
 //! whose members have data.
 
 pub(crate) mod changes;
@@ -61,32 +61,32 @@ pub struct Group {
 pub struct Member {
     /// Its id: the name of its node.
     pub id: String,
-    /// What it says of itself.
+    /// Its data.
     pub data: Bytes,
     /// Its node's stat.
     pub stat: Stat,
 }
 
 impl Group {
-    /// The group at `path`. Nothing is read or written yet.
+    /// Creates a handle for the group at `path`, without any request.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Ok(Group { place: Place::new(client, path)? })
     }
 
-    /// What [`Group::join`] does when there is a member of the same id in another session. By
-    /// default it is taken for one that an earlier session of ours has left, and replaced.
+    /// Sets what [`Group::join`] does when there is a member of the same id in another session. By default that is
+    /// taken for a node that an earlier session of this program has left, and replaced.
     #[must_use]
     pub fn on_foreign_node(mut self, what: OnForeignNode) -> Self {
         self.place.on_foreign_node = what;
         self
     }
 
-    /// Joins as `id`, and waits until that is so.
+    /// Joins as `id`, and waits until the node exists.
     pub async fn join(&self, id: &str, data: impl Into<Bytes>) -> Result<Membership> {
         self.place.join(id, data.into()).await
     }
 
-    /// The members, from now on.
+    /// Observes the members from now on.
     pub async fn observe(&self) -> Result<Members> {
         let read = |id: &str, node: &Node| {
             let Node { data, stat } = node.clone();
@@ -97,7 +97,7 @@ impl Group {
     }
 }
 
-/// A membership of our own. Dropping it leaves the group in the background.
+/// A membership of this program. Dropping it leaves the group in the background.
 #[derive(Debug)]
 #[must_use = "the group is left when this is dropped"]
 pub struct Membership {
@@ -106,23 +106,23 @@ pub struct Membership {
 }
 
 impl Membership {
-    /// The id with which we joined.
+    /// Returns the id of this member.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The node, to see whether it is there.
+    /// Returns the node, for example to see whether it exists.
     pub fn node(&self) -> &PersistentNode {
         &self.node
     }
 
-    /// Changes what the others see of us.
+    /// Changes this member's data.
     pub async fn set_data(&self, data: impl Into<Bytes>) -> Result<()> {
         self.node.set_data(data).await
     }
 
-    /// Leaves the group, and waits until that is so.
+    /// Leaves the group, and waits until the node is deleted.
     pub async fn leave(self) -> Result<()> {
         self.node.close().await
     }
@@ -135,44 +135,44 @@ pub struct Members {
 }
 
 impl Members {
-    /// The members as last seen, by id.
+    /// Returns the members as last seen, by id.
     #[must_use]
     pub fn snapshot(&self) -> BTreeMap<String, Arc<Member>> {
         self.roster.snapshot().entries()
     }
 
-    /// Every member that joins, leaves or changes from now on. A slow reader misses intermediate states, never the last
-    /// one.
+    /// Returns every member that joins, leaves or changes from now on. A slow reader misses intermediate states,
+    /// never the last one.
     pub fn changes(&self) -> Events<Change<Member>> {
         changes::changes(&self.roster)
     }
 }
 
-/// A group of which only the ids matter.
+/// A group of which only the ids are used.
 #[derive(Clone, Debug)]
 pub struct ShallowGroup {
     place: Place,
 }
 
 impl ShallowGroup {
-    /// The group at `path`. Nothing is read or written yet.
+    /// Creates a handle for the group at `path`, without any request.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Ok(ShallowGroup { place: Place::new(client, path)? })
     }
 
-    /// As [`Group::on_foreign_node`].
+    /// See [`Group::on_foreign_node`].
     #[must_use]
     pub fn on_foreign_node(mut self, what: OnForeignNode) -> Self {
         self.place.on_foreign_node = what;
         self
     }
 
-    /// Joins as `id`, and waits until that is so.
+    /// Joins as `id`, and waits until the node exists.
     pub async fn join(&self, id: &str) -> Result<Membership> {
         self.place.join(id, Bytes::new()).await
     }
 
-    /// The ids, from now on.
+    /// Observes the ids from now on.
     pub async fn observe(&self) -> Result<Ids> {
         let content = Content::NamesOnly(Box::new(str::to_owned));
         Ok(Ids { roster: Roster::open(&self.place.client, &self.place.path, content).await? })
@@ -186,19 +186,20 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// The ids as last seen, in order.
+    /// Returns the ids as last seen, in order.
     #[must_use]
     pub fn snapshot(&self) -> Vec<String> {
         self.roster.snapshot().names().map(str::to_owned).collect()
     }
 
-    /// Every member that joins or leaves from now on. A slow reader misses intermediate states, never the last one.
+    /// Returns every member that joins or leaves from now on. A slow reader misses intermediate states, never the
+    /// last one.
     pub fn changes(&self) -> Events<Change<String>> {
         changes::changes(&self.roster)
     }
 }
 
-/// Where a group is.
+/// The node of a group, and how to join it.
 #[derive(Clone, Debug)]
 struct Place {
     client: Client,

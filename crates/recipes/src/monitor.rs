@@ -1,19 +1,19 @@
-//! Monitoring: machines publish how they are, a monitor sees who comes, goes and falls silent.
+//! Monitoring: machines publish their status, a monitor sees which ones join, leave and stop reporting.
 //!
-//! In: a status of each machine, any type that serde can write. Out: a stream of what happens.
-//! Layout: an ephemeral `<path>/<machine>` with the JSON `{"reportedAt":<ms since 1970>,"status":…}`.
+//! In: a status of each machine, of any type that serde can write. Out: a stream of events. Layout: an ephemeral
+//! `<path>/<machine>` with the JSON `{"reportedAt":<ms since 1970>,"status":…}`.
 //!
-//! An ephemeral shows that a machine's *session* lives: heartbeats of the client library, which go
-//! on while the program itself hangs. A status that is not renewed shows that. So call
-//! [`Reporter::beat`] from the loop whose life it should prove.
+//! An ephemeral node shows that a machine's *session* lives: heartbeats of the client library, which continue while
+//! the program itself hangs. A status that is not renewed shows that the program hangs. So call [`Reporter::beat`]
+//! from the loop that you want to monitor.
 //!
-//! **Clocks.** No two clocks are compared. A machine is stale when the monitor has seen no write of it
-//! for `stale_after`, by the monitor's own monotonic clock, and only time counts in which the monitor
-//! was connected: nobody is called silent because the line was dead. The price: after a monitor's
-//! start or reconnection it takes a full `stale_after` until a silent machine is noticed. The
-//! `reportedAt` of the reporter's clock and the server's `mtime` are there to be shown to people.
+//! **Clocks.** No two clocks are compared. A machine is stale when the monitor has seen no write of it for
+//! `stale_after`, by the monitor's own monotonic clock, and only time in which the monitor was connected counts: no
+//! machine is called stale because the monitor was disconnected. The price: after a monitor's start or reconnection
+//! it takes a full `stale_after` until a hanging machine is noticed. The `reportedAt` of the reporter's clock and the
+//! server's `mtime` are only for display.
 
-mod silence;
+mod staleness;
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -34,15 +34,15 @@ use crate::membership::changes::changes_from_nothing;
 use crate::membership::roster::{Content, Roster};
 use crate::path::{self, check_name, child};
 use crate::persistent_node::PersistentNode;
-use silence::Silence;
+use staleness::Staleness;
 
-/// What a machine says of itself.
+/// The report of a machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report<T> {
-    /// When, by the machine's own clock: milliseconds since 1970.
+    /// The time of the report by the machine's own clock: milliseconds since 1970.
     pub reported_at: u64,
-    /// How it is.
+    /// Its status.
     pub status: T,
 }
 
@@ -78,7 +78,7 @@ pub struct Reporter<T> {
 }
 
 impl<T: Serialize> Reporter<T> {
-    /// Publishes a first status, and waits until it is there.
+    /// Publishes a first status, and waits until it is written.
     pub async fn start(client: &Client, path: &str, machine: &str, status: &T) -> Result<Self> {
         path::check(path)?;
         let path = child(path, check_name("a machine", machine)?);
@@ -88,7 +88,7 @@ impl<T: Serialize> Reporter<T> {
         Ok(Reporter { node, last: Mutex::new(status), status: PhantomData })
     }
 
-    /// Publishes a status, and waits until it is there.
+    /// Publishes a status, and waits until it is written.
     pub async fn publish(&self, status: &T) -> Result<()> {
         let status = to_value(self.node.path(), status)?;
         let report = report_of(self.node.path(), &status)?;
@@ -96,13 +96,13 @@ impl<T: Serialize> Reporter<T> {
         self.node.set_data(report).await
     }
 
-    /// A sign of life: publishes the last status again, with the time of now.
+    /// Publishes the last status again, with the current time, to show that the program is alive.
     pub async fn beat(&self) -> Result<()> {
         let report = report_of(self.node.path(), &self.last.lock())?;
         self.node.set_data(report).await
     }
 
-    /// Removes the machine, and waits until that is so.
+    /// Removes the machine, and waits until that is done.
     pub async fn close(self) -> Result<()> {
         self.node.close().await
     }
@@ -127,41 +127,41 @@ fn codec(path: &str, error: &serde_json::Error) -> Error {
 pub struct Machine<T> {
     /// Its name.
     pub id: String,
-    /// What it said last, or why that cannot be read.
+    /// Its last report, or why that cannot be decoded.
     pub report: Result<Report<T>>,
-    /// Its node's stat. `mtime` is when it said that, by the server's clock.
+    /// Its node's stat. `mtime` is the time of the report by the server's clock.
     pub stat: Stat,
 }
 
-/// Something happened to a machine.
+/// A change of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MonitorEvent<T> {
-    /// It is there. Machines that were there before the monitor are reported first.
+    /// It has joined. Machines that existed before the monitor are reported first.
     Joined(Arc<Machine<T>>),
-    /// It said something new, or gave a sign of life. If it was stale, it is no longer.
+    /// It has published a status, or the same one again. If it was stale, it no longer is.
     Updated(Arc<Machine<T>>),
-    /// It has said nothing for `stale_after`, though its session lives.
+    /// It has published nothing for `stale_after`, although its session lives.
     Stale(Arc<Machine<T>>),
-    /// It has gone: closed, or its session has ended.
+    /// It has left: it was closed, or its session has ended.
     Left(Arc<Machine<T>>),
 }
 
-/// Watches the machines below a path.
+/// Monitors the machines below a path.
 #[derive(Debug)]
 pub struct Monitor<T> {
     client: Client,
     changes: Events<Change<Machine<T>>>,
     connection: ConnectionEvents,
     machines: BTreeMap<String, Arc<Machine<T>>>,
-    silence: Silence,
+    staleness: Staleness,
 }
 
 impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
-    /// Watches the machines below `path`. One that says nothing for `stale_after` is reported.
+    /// Monitors the machines below `path`. A machine that publishes nothing for `stale_after` is reported.
     pub async fn open(client: &Client, path: &str, stale_after: Duration) -> Result<Self> {
         if stale_after.is_zero() {
-            return Err(Error::invalid("stale_after must be longer than nothing"));
+            return Err(Error::invalid("stale_after must be longer than zero"));
         }
         path::check(path)?;
         let connection = client.events();
@@ -177,33 +177,33 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
             changes: changes_from_nothing(&roster),
             connection,
             machines: BTreeMap::new(),
-            silence: Silence::new(stale_after),
+            staleness: Staleness::new(stale_after),
         })
     }
 
-    /// The machines as of the last event that was read, by name.
+    /// Returns the machines as of the last event that was read, by name.
     #[must_use]
     pub fn machines(&self) -> &BTreeMap<String, Arc<Machine<T>>> {
         &self.machines
     }
 
-    /// Whether a machine was stale at the last event that was read.
+    /// Returns whether a machine was stale at the last event that was read.
     #[must_use]
     pub fn is_stale(&self, machine: &str) -> bool {
-        self.silence.is_stale(machine)
+        self.staleness.is_stale(machine)
     }
 
-    /// The next event; `None` when the client is over. Cancel-safe.
+    /// Returns the next event; `None` when the client is closed. Cancel-safe.
     pub async fn next(&mut self) -> Option<MonitorEvent<T>> {
         loop {
-            let deadline = self.silence.next_deadline();
+            let deadline = self.staleness.next_deadline();
             let silent = pin!(sleep_at(deadline));
             tokio::select! {
                 biased;
                 Some(event) = self.connection.next() => self.note_connection(event),
                 change = self.changes.next() => return change.map(|change| self.note(change)),
                 () = silent => {
-                    if let Some(machine) = self.first_silent() {
+                    if let Some(machine) = self.first_stale() {
                         return Some(MonitorEvent::Stale(machine));
                     }
                 }
@@ -211,23 +211,23 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
         }
     }
 
-    /// Silence while we were deaf proves nothing.
+    /// Starts all periods again after a reconnection: silence while the monitor was disconnected proves nothing.
     fn note_connection(&mut self, event: ConnectionEvent) {
         let is_back = matches!(
             event,
             ConnectionEvent::Connected { .. } | ConnectionEvent::Reconnected { .. }
         );
         if is_back {
-            self.silence.start_again(Instant::now());
+            self.staleness.restart(Instant::now());
         }
     }
 
-    fn first_silent(&mut self) -> Option<Arc<Machine<T>>> {
+    fn first_stale(&mut self) -> Option<Arc<Machine<T>>> {
         if !self.client.state().is_connected() {
-            self.silence.start_again(Instant::now());
+            self.staleness.restart(Instant::now());
             return None;
         }
-        let id = self.silence.take_overdue(Instant::now())?;
+        let id = self.staleness.take_overdue(Instant::now())?;
         self.machines.get(&id).cloned()
     }
 
@@ -235,24 +235,24 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
         let now = Instant::now();
         match change {
             Change::Joined(machine) => {
-                self.heard(&machine, now);
+                self.note_seen(&machine, now);
                 MonitorEvent::Joined(machine)
             }
             Change::Changed(machine) => {
-                self.heard(&machine, now);
+                self.note_seen(&machine, now);
                 MonitorEvent::Updated(machine)
             }
             Change::Left(machine) => {
                 self.machines.remove(&machine.id);
-                self.silence.forget(&machine.id);
+                self.staleness.forget(&machine.id);
                 MonitorEvent::Left(machine)
             }
         }
     }
 
-    fn heard(&mut self, machine: &Arc<Machine<T>>, now: Instant) {
+    fn note_seen(&mut self, machine: &Arc<Machine<T>>, now: Instant) {
         self.machines.insert(machine.id.clone(), Arc::clone(machine));
-        self.silence.heard(&machine.id, now);
+        self.staleness.note_seen(&machine.id, now);
     }
 }
 

@@ -1,28 +1,28 @@
 //! Names with a hierarchy: unique, bound to a payload, with aliases.
 //!
-//! In: names such as `a/b/c`, payloads and aliases. Out: what a name stands for. A name is bound by one
-//! client at a time, for good ([`NameRegistry::bind`]) or for as long as a session lives
-//! ([`NameRegistry::bind_for_session`]). Any name may be bound, also one with others below it, in any order.
+//! In: names such as `a/b/c`, payloads and aliases. Out: what a name is bound to. A name is bound by one client at a
+//! time, permanently ([`NameRegistry::bind`]) or for as long as a session lives ([`NameRegistry::bind_for_session`]).
+//! Any name may be bound, also one with others below it, in any order.
 //!
 //! # Nodes
 //! ```text
 //! <base>/a/b/c            a container; a name, bound or not
 //! <base>/a/b/c/@value     {"id":"<uuid>"}\n<payload>, or {"alias":"x/y","id":"<uuid>"}\n; may be ephemeral
-//! <base>/a/b/c/@ids       persistent; counts the ids that were given below the name
+//! <base>/a/b/c/@ids       persistent; counts the ids that were issued below the name
 //! ```
-//! The value has a node of its own because containers go when they are empty, and an ephemeral node can have
-//! no children. So parts of names cannot begin with `@`. Nodes of names without a value are removed by the
-//! server after a while.
+//! The value has its own node because containers are deleted when they are empty, and an ephemeral node cannot have
+//! children. So parts of names cannot begin with `@`. Nodes of names without a value are removed by the server after
+//! a while.
 //!
 //! # Lost replies
-//! Each write has a unique id in its data, by which it is found again. An unbinding whose reply was lost
-//! is repeated only if the node is still the same (by its czxid), so a successor's is not deleted. What
-//! stays unknown is reported as such: the reply was lost, and by now the name is another's.
+//! Each write has a unique id in its data, by which it is recognized after a lost reply. An unbinding whose reply was
+//! lost is repeated only if the node is still the same (by its czxid), so a successor's is not deleted. If the reply
+//! was lost, and another client has the name by now, the outcome is reported as unknown.
 //!
 //! # Cost
-//! Binding is one request, and three or four more for each part of the name that is new; a lookup is one read, and one
-//! more for each alias, or none with [`NameRegistry::cached`], which has one watch for all names.
-//! Deliberately not here: aliases for parts of names. An alias stands for one name, not for those below it.
+//! Binding is one request, and three or four more for each part of the name that is new; a lookup is one read, and
+//! one more for each alias, or none with [`NameRegistry::cached`], which has one watch for all names. Deliberately
+//! not here: aliases for parts of names. An alias stands for one name, not for those below it.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Lifetime};
@@ -43,11 +43,11 @@ pub use record::Resolved;
 use record::{Record, Walk};
 pub use session_name::SessionName;
 
-/// Begins the names of nodes that are not names.
+/// The first character of the names of nodes that are not names.
 const RESERVED: char = '@';
 const VALUE: &str = "@value";
 const IDS: &str = "@ids";
-/// How many aliases a lookup follows, unless said otherwise.
+/// How many aliases a lookup follows by default.
 const ALIASES_MAX: usize = 16;
 
 /// The names below a path.
@@ -80,7 +80,7 @@ pub struct NameRegistry {
     names: Names,
 }
 
-/// Where names are, and how far aliases are followed.
+/// The root of the names, and how far aliases are followed.
 #[derive(Clone, Debug)]
 struct Names {
     base: String,
@@ -88,7 +88,7 @@ struct Names {
 }
 
 impl Names {
-    /// The node of a name.
+    /// Returns the node of a name.
     fn path(&self, name: &str) -> Result<String> {
         if name.split('/').any(|part| part.is_empty() || part.starts_with(RESERVED)) {
             let rule = "must be parts with '/' between them, none of which begins with '@'";
@@ -105,31 +105,31 @@ impl Names {
 }
 
 impl NameRegistry {
-    /// The names below `base`. Nothing is read or written yet.
+    /// Creates a registry of the names below `base`, without any request.
     pub fn new(client: &Client, base: &str) -> Result<Self> {
         path::check_below_root("a registry of names", base)?;
         let names = Names { base: base.to_owned(), aliases_max: ALIASES_MAX };
         Ok(NameRegistry { client: client.clone(), names })
     }
 
-    /// How many aliases in a row a lookup follows; 16 unless said otherwise.
+    /// Sets how many aliases in a row a lookup follows; default 16.
     #[must_use]
     pub fn aliases_max(mut self, aliases: usize) -> Self {
         self.names.aliases_max = aliases;
         self
     }
 
-    /// Binds a name to a payload, for good.
+    /// Binds a name to a payload, permanently.
     ///
     /// # Errors
-    /// [`ErrorKind::NodeExists`] if the name is bound already, be it to an alias or for a session.
+    /// [`ErrorKind::NodeExists`] if the name is bound already, whether to a payload, to an alias or for a session.
     pub async fn bind(&self, name: &str, payload: impl Into<Bytes>) -> Result<()> {
         self.create(name, &Record::Payload(payload.into())).await
     }
 
-    /// Binds a name to a payload until the guard is dropped or the session ends. Not in the next session: the
-    /// name may be another's by then. Fails as [`bind`](NameRegistry::bind), also if an earlier session
-    /// of the same program has the name.
+    /// Binds a name to a payload until the guard is dropped or the session ends. It is not bound again in the next
+    /// session, because another client may have the name by then. Fails like [`bind`](NameRegistry::bind), also if an
+    /// earlier session of the same program has the name.
     pub async fn bind_for_session(
         &self,
         name: &str,
@@ -140,12 +140,11 @@ impl NameRegistry {
         SessionName::bind(&self.client, name, path, data).await
     }
 
-    /// Makes a name an alias of another one, for good. The other one need not be bound yet.
+    /// Makes a name an alias of another one, permanently. The other one need not be bound yet.
     ///
     /// # Errors
-    /// [`ErrorKind::NodeExists`] if the name is bound already; [`Error::Unresolvable`] if aliases lead from
-    /// the other name to this one. Two aliases that are made at the same time may form a loop all the same,
-    /// which a lookup reports.
+    /// [`ErrorKind::NodeExists`] if the name is bound already; [`Error::Unresolvable`] if aliases lead from the other
+    /// name to this one. Two aliases that are made at the same time may still form a loop, which a lookup reports.
     pub async fn alias(&self, name: &str, other: &str) -> Result<()> {
         self.names.value_path(other)?;
         let mut walk = Walk::new(name, self.names.aliases_max);
@@ -156,8 +155,8 @@ impl NameRegistry {
         self.create(name, &Record::Alias(other.to_owned())).await
     }
 
-    /// Replaces what a name is bound to, a payload or an alias, with a payload. One bound for a session stays
-    /// so. Two reads and writes.
+    /// Replaces what a name is bound to, a payload or an alias, with a payload. A name that is bound for a session
+    /// stays so. Costs two reads and writes.
     ///
     /// # Errors
     /// [`ErrorKind::NoNode`] if the name is not bound.
@@ -175,7 +174,7 @@ impl NameRegistry {
         }
     }
 
-    /// Unbinds a name, whoever bound it. It may be unbound already. Names below it stay.
+    /// Unbinds a name, whichever client bound it. It may be unbound already. Names below it stay.
     pub async fn unbind(&self, name: &str) -> Result<()> {
         let path = self.names.value_path(name)?;
         let Some(bound) = self.client.exists(&path).await? else {
@@ -184,7 +183,7 @@ impl NameRegistry {
         loop {
             let node = OwnedNode::at_reused_path(self.client.clone(), &path, bound.czxid);
             match node.remove().await {
-                // It was not there any more, or the session has ended; the next look tells.
+                // The node did not exist any more, or the session has ended; read again.
                 Err(Error::Lost) => {}
                 removed => return removed,
             }
@@ -195,8 +194,8 @@ impl NameRegistry {
         }
     }
 
-    /// What a name stands for, behind all aliases; `None` if it, or the name that aliases lead to, is not
-    /// bound.
+    /// Returns what a name stands for, after following all aliases; `None` if it, or the name that aliases lead to,
+    /// is not bound.
     ///
     /// # Errors
     /// [`Error::Unresolvable`] if aliases form a loop, or there are too many of them.
@@ -210,8 +209,8 @@ impl NameRegistry {
         }
     }
 
-    /// The parts of names that come next below this one, bound or not, in order. One that was unbound may be
-    /// among them for a while.
+    /// Returns the next parts of the names below this one, bound or not, in order. A part that was unbound may still
+    /// be listed for a while.
     pub async fn list(&self, name: &str) -> Result<Vec<String>> {
         let mut names = match self.client.children(&self.names.path(name)?).await {
             Err(error) if error.is_no_node() => Vec::new(),
@@ -222,13 +221,13 @@ impl NameRegistry {
         Ok(names)
     }
 
-    /// The next number below a name, which need not be bound: 0, 1, 2, … over all clients, each given once.
+    /// Returns the next number below a name, which need not be bound: 0, 1, 2, … over all clients, each issued once.
     /// See [`SequentialIds`].
     pub async fn next_id(&self, name: &str) -> Result<u64> {
         SequentialIds::new(&self.client, child(&self.names.path(name)?, IDS)).next().await
     }
 
-    /// Reads all names, and follows them from now on, to look them up without asking a server.
+    /// Reads all names, and follows them from now on, for lookups without a request.
     pub async fn cached(&self) -> Result<CachedNames> {
         CachedNames::open(self).await
     }

@@ -1,16 +1,17 @@
-//! An ephemeral node of ours, and its end.
+//! An ephemeral node of ours, and its deletion.
 //!
-//! In: a node that was created in a session and is known to be ours. Out: writes that fail once it has gone, and its
-//! deletion, from any thread and through any loss of the connection. Deliberately not here: how it came to be ours.
+//! In: a node that was created in a session and is known to be ours. Out: writes that fail once it has been deleted,
+//! and its deletion, from any thread and through any loss of the connection. Deliberately not here: how it is known
+//! to be ours.
 //!
-//! A path alone does not name a node: somebody may delete ours, and another client make its own under the same name. A
-//! server compares only data versions, and that of a new node is 0 each time. So a node at a path that others use, too,
-//! has an [`Incarnation`]: a second node whose version changes with each new owner of the path. What an owner leaves
-//! there for the next one is written together with the deletion.
+//! A path alone does not identify a node: ours may be deleted by hand, and another client may create its own under
+//! the same name. A server compares only data versions, and that of a new node is 0 each time. So a node at a path
+//! that other clients use, too, has an [`Incarnation`]: a second node whose version changes with each new owner of
+//! the path. Data that an owner leaves there for the next one is written together with the deletion.
 //!
-//! Invariant: nothing but this very node is deleted. A deletion whose reply was lost is repeated only if the node is
-//! still the same. (Without an incarnation a name is unique, or is compared by its czxid: then there is a moment
-//! between the comparison and the deletion, in which only a deletion by hand could do harm.)
+//! Invariant: no other node is deleted. A deletion whose reply was lost is repeated only if the node is still the
+//! same. (Without an incarnation a name is unique, or is compared by its czxid: then there is a moment between the
+//! comparison and the deletion in which only a deletion by hand could do harm.)
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,46 +21,46 @@ use bytes::Bytes;
 use herdsman_client::{Client, Created, ErrorKind, Fenced, Op, Outcome, Reply, Zxid};
 
 use crate::error::{Error, Result};
-use crate::patient::{PAUSE, patient};
+use crate::retrying::{PAUSE, retrying};
 
-/// A node of ours.
+/// An ephemeral node of ours.
 #[derive(Clone, Debug)]
 pub(crate) struct OwnedNode {
-    /// Bound to the session that owns the node.
+    /// The client, bound to the session that owns the node.
     pub(crate) client: Client,
     pub(crate) path: String,
     pub(crate) czxid: Zxid,
     naming: Naming,
 }
 
-/// Whether a path can come to mean another's node.
+/// Whether the path may later belong to another node.
 #[derive(Clone, Debug)]
 enum Naming {
     /// No other node will ever have this name.
     Unique,
-    /// Others may make a node of the same name, once ours has gone.
+    /// Others may create a node of the same name once ours has been deleted.
     Reused,
-    /// The same, and this tells them apart.
+    /// The same, and this distinguishes the nodes.
     Incarnation(Incarnation),
 }
 
-/// What tells the owners of one path apart.
+/// What distinguishes the owners of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct Incarnation {
     /// A node whose version each new owner changes in the transaction that makes it the owner.
     pub(crate) guard: String,
-    /// Its version as our own writes have left it. Shared with who makes further ones.
+    /// Its version after our own writes. Shared with code that makes further ones.
     pub(crate) version: Arc<AtomicI32>,
-    /// An ephemeral node under a unique name, made in the same transaction. It goes together with ours.
+    /// An ephemeral node under a unique name, created in the same transaction. It is deleted together with ours.
     pub(crate) marker: Option<String>,
     /// Written to the guard together with the node's deletion.
     pub(crate) last_data: Option<LastData>,
-    /// Other programs may come to own the path without changing the guard, so the node has to be looked at before it
+    /// Other programs may become owners of the path without changing the guard, so the node has to be read before it
     /// is deleted.
     pub(crate) may_be_bypassed: bool,
 }
 
-/// What the node that tells owners apart holds when an owner has gone.
+/// The data of the guard after an owner has released the path.
 #[derive(Clone)]
 pub(crate) struct LastData(Arc<dyn Fn(End) -> Bytes + Send + Sync>);
 
@@ -67,7 +68,7 @@ pub(crate) struct LastData(Arc<dyn Fn(End) -> Bytes + Send + Sync>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Released,
-    /// Whatever holds it was dropped.
+    /// The guard that owns the node was dropped.
     Dropped,
 }
 
@@ -84,13 +85,13 @@ impl fmt::Debug for LastData {
 }
 
 impl OwnedNode {
-    /// A node whose name no other node will ever have. `client` is bound to the session that owns it.
+    /// Creates one for a node whose name no other node will ever have. `client` is bound to the session that owns it.
     pub(crate) fn new(client: Client, created: Created) -> Self {
         let Created { path, stat } = created;
         OwnedNode { client, path, czxid: stat.czxid, naming: Naming::Unique }
     }
 
-    /// A node at a path that others use, too.
+    /// Creates one for a node at a path that others use, too.
     pub(crate) fn at_reused_path(client: Client, path: &str, czxid: Zxid) -> Self {
         OwnedNode { client, path: path.to_owned(), czxid, naming: Naming::Reused }
     }
@@ -100,7 +101,7 @@ impl OwnedNode {
         self
     }
 
-    /// A client whose writes fail once this node has gone.
+    /// Returns a client whose writes fail once this node has been deleted.
     pub(crate) fn fenced(&self) -> Fenced {
         let fenced = self.client.fenced_by(&self.path);
         let Naming::Incarnation(incarnation) = &self.naming else {
@@ -108,13 +109,13 @@ impl OwnedNode {
         };
         let fenced = fenced.and(&incarnation.guard).at_version(incarnation.version());
         match &incarnation.marker {
-            // While it exists, the guard has not been deleted and made again.
+            // While it exists, the guard has not been deleted and created again.
             Some(marker) => fenced.and(marker),
             None => fenced,
         }
     }
 
-    /// What begins a transaction that fails once another owns the path.
+    /// Returns the first operation of a transaction that must fail once another client owns the path.
     pub(crate) fn check(&self) -> Op {
         match &self.naming {
             Naming::Incarnation(incarnation) => incarnation.check(),
@@ -122,21 +123,20 @@ impl OwnedNode {
         }
     }
 
-    /// Whether this very node still exists, as the server knows it.
+    /// Returns whether this very node still exists, as the server knows it.
     pub(crate) async fn is_there(&self) -> Result<bool> {
-        let stat = patient(&self.client).exists(&self.path).await?;
+        let stat = retrying(&self.client).exists(&self.path).await?;
         Ok(stat.is_some_and(|stat| stat.czxid == self.czxid))
     }
 
-    /// Deletes it, whatever happens to the connection. [`Error::Lost`] if it was not there any more.
+    /// Deletes it, whatever happens to the connection. [`Error::Lost`] if it did not exist any more.
     pub(crate) async fn remove(self) -> Result<()> {
         let first = self.send_removal(End::Released);
         self.finish_removal(first, End::Released).await
     }
 
-    /// The same without waiting for it. The request takes its place in the order of requests now, before whatever the
-    /// caller does next; except at a reused path, where the node has to be looked at before. May
-    /// be called outside of a runtime.
+    /// Does the same without waiting. The request is queued now, before whatever the caller sends next, except at a
+    /// reused path, where the node has to be read before. May be called outside of a runtime.
     pub(crate) fn remove_in_background(self) {
         let first = self.send_removal(End::Dropped);
         let path = self.path.clone();
@@ -147,9 +147,9 @@ impl OwnedNode {
         });
     }
 
-    /// The removal in one request; none if the node has to be looked at before.
+    /// Sends the removal in one request; `None` if the node has to be read before.
     fn send_removal(&self, end: End) -> Option<Reply<()>> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         match &self.naming {
             Naming::Unique => Some(client.delete(&self.path).send()),
             Naming::Reused => None,
@@ -182,7 +182,7 @@ impl OwnedNode {
                     removal = self.send_removal(end);
                 }
                 ErrorKind::NoNode | ErrorKind::BadVersion => break,
-                // What tells owners apart may be read only.
+                // There may be no permission to write to the guard.
                 ErrorKind::NoAuth if matches!(self.naming, Naming::Incarnation(_)) => {
                     may_write = false;
                     break;
@@ -204,18 +204,19 @@ impl OwnedNode {
         }
     }
 
-    /// Deletes the node that is there if it is ours; `false` if it is not.
+    /// Deletes the node at the path if it is ours; returns `false` if it is not.
     async fn remove_if_same(
         &self,
         may_be_gone: &mut bool,
         mut may_write: bool,
         end: End,
     ) -> herdsman_client::Result<bool> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         loop {
-            // This server may be another one than before, and be behind.
+            // This may be a different server, which is behind.
             client.sync(&self.path).await?;
-            // Before the node: if another owns that by the time of its deletion, the guard has another version.
+            // Before the node: if another client owns that by the time of its deletion, the guard has another
+            // version.
             let guard = self.last_op_of_guard(&client, may_write.then_some(end)).await?;
             let stat = client.exists(&self.path).await?;
             if stat.is_none_or(|stat| stat.czxid != self.czxid) {
@@ -238,8 +239,8 @@ impl OwnedNode {
         }
     }
 
-    /// What is done with the guard, if there is one, together with the deletion. If somebody else has written to it, or
-    /// it may not be written (no `end`), it only has to stay as it is.
+    /// Returns the operation on the guard, if there is one, that belongs to the deletion. If another client has
+    /// written to the guard, or it may not be written (no `end`), it only has to stay unchanged.
     async fn last_op_of_guard(
         &self,
         client: &Client,
@@ -255,7 +256,7 @@ impl OwnedNode {
         }))
     }
 
-    /// The node went without it.
+    /// Deletes the marker when the node was deleted without it.
     fn remove_marker(&self) {
         if let Naming::Incarnation(Incarnation { marker: Some(marker), .. }) = &self.naming {
             self.client.delete(marker).in_background();
@@ -280,13 +281,13 @@ impl Incarnation {
     }
 }
 
-/// The reply was lost, or the server has failed before or after the deletion: the next attempt tells.
+/// Returns whether the reply was lost, or the server failed before or after the deletion: the next attempt finds out.
 fn is_in_doubt(error: &herdsman_client::Error) -> bool {
-    let may_pass = error.is_retriable() || matches!(error.kind(), ErrorKind::Server(_));
-    may_pass && error.outcome() == Outcome::Unknown
+    let is_transient = error.is_retriable() || matches!(error.kind(), ErrorKind::Server(_));
+    is_transient && error.outcome() == Outcome::Unknown
 }
 
-/// A request without a connection waits anyway; one that a server answers with a failure does not.
+/// Pauses after a failure reported by the server. (A request without a connection waits anyway.)
 async fn pause_after(error: &herdsman_client::Error) {
     if !error.is_retriable() {
         tokio::time::sleep(PAUSE).await;

@@ -1,44 +1,44 @@
-//! Who of a group takes care of which items.
+//! Divides items among the members of a group.
 //!
-//! In: the items, the members, and who had what before. Out: an [`Assignment`], and the
-//! [`Handover`] from one to the next. Deliberately not here: how members learn of each other, and
-//! how an item passes from one to another without two owners at a time.
+//! In: the items, the members, and the former assignment. Out: an [`Assignment`], and the [`Handover`] from one to
+//! the next. Deliberately not here: how members learn of each other, and how an item passes from one to another
+//! without having two owners at a time.
 //!
-//! Two ways to divide, both the same for everyone who computes them, in whatever order the
+//! There are two ways to divide. Each has the same result for all members that compute it, in whatever order the
 //! items and members were listed:
 //!
 //! | | [`rebalance`] | [`rendezvous`] |
 //! |---|---|---|
-//! | shares | as equal as possible: they differ by one at most | equal on average |
+//! | shares | as equal as possible: they differ by at most one | equal on average |
 //! | needs the former assignment | yes | no |
 //! | a member of m leaves | its items move, no others | its items move, no others |
-//! | a member comes | just its share moves | about its share moves |
+//! | a member joins | only its share moves | about its share moves |
 //!
-//! kazoo's `SetPartitioner` deals items out by position, so that one member more moves nearly all.
+//! kazoo's `SetPartitioner` divides items by position, so that one additional member moves nearly all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::stable_hash::stable_hash;
 
-/// Who has which items. Each item has one owner at most.
+/// The items of each member. Each item has at most one owner.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Assignment {
     items_by_member: BTreeMap<String, BTreeSet<String>>,
 }
 
-/// What one member has to do between two assignments: first release, then, when the former owners
-/// have released too, acquire.
+/// The changes for one member between two assignments: first release, then, when the former owners have released too,
+/// acquire.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Handover {
-    /// Items that it had and has no more.
+    /// Items that it no longer has.
     pub release: BTreeSet<String>,
     /// Items that it did not have before.
     pub acquire: BTreeSet<String>,
 }
 
 impl Assignment {
-    /// An assignment as it was found, for example as the members published it. If two members
-    /// claim an item, the first by name has it.
+    /// Creates an assignment from one that was found, for example as the members published it. If two members claim
+    /// an item, the first by name gets it.
     #[must_use]
     pub fn from_claims<M: Into<String>, I: Into<String>>(
         claims: impl IntoIterator<Item = (M, I)>,
@@ -58,23 +58,23 @@ impl Assignment {
         found
     }
 
-    /// The items of a member, in order; none if the member is unknown.
+    /// Returns the items of a member, in order; none if the member is unknown.
     pub fn items_of(&self, member: &str) -> impl Iterator<Item = &str> {
         self.items_by_member.get(member).into_iter().flatten().map(String::as_str)
     }
 
-    /// Who has an item.
+    /// Returns the owner of an item.
     #[must_use]
     pub fn owner_of(&self, item: &str) -> Option<&str> {
         self.iter().find(|(_, items)| items.contains(item)).map(|(member, _)| member)
     }
 
-    /// The members in order, each with its items. A member without items is listed too.
+    /// Returns the members in order, each with its items. A member without items is listed too.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &BTreeSet<String>)> {
         self.items_by_member.iter().map(|(member, items)| (member.as_str(), items))
     }
 
-    /// What a member has to do to get from this assignment to the `next`.
+    /// Returns the changes for a member from this assignment to `next`.
     #[must_use]
     pub fn handover(&self, next: &Self, member: &str) -> Handover {
         let none = BTreeSet::new();
@@ -96,8 +96,8 @@ impl Assignment {
     }
 }
 
-/// Divides the items so that the members' shares differ by one at most and as few items as
-/// possible move away from a present owner. Without members nobody has anything.
+/// Divides the items so that the members' shares differ by at most one and as few items as possible move away from a
+/// current owner. Without members no item has an owner.
 ///
 /// ```
 /// use herdsman_recipes::partition::{Assignment, rebalance};
@@ -127,12 +127,12 @@ pub fn rebalance<I: Into<String>, M: Into<String>>(
     }
     let shares = plan_shares(&next, items.len());
     trim(&mut next, &shares);
-    deal_out(&mut next, &shares, items);
+    distribute(&mut next, &shares, items);
     next
 }
 
-/// How many items each member gets. The larger shares go to those who hold most already: each of
-/// them that holds more than the smaller share keeps one item more than it would otherwise.
+/// Returns how many items each member gets. The larger shares go to those that hold most already: each of them that
+/// holds more than the smaller share keeps one item more than it would otherwise.
 fn plan_shares(held: &Assignment, items: usize) -> BTreeMap<String, usize> {
     let mut members: Vec<(&str, usize)> =
         held.iter().map(|(member, items)| (member, items.len())).collect();
@@ -146,7 +146,7 @@ fn plan_shares(held: &Assignment, items: usize) -> BTreeMap<String, usize> {
         .collect()
 }
 
-/// Takes from each member what is more than its share, the last items first.
+/// Takes from each member the items beyond its share, the last ones first.
 fn trim(assignment: &mut Assignment, shares: &BTreeMap<String, usize>) {
     for (member, items) in &mut assignment.items_by_member {
         while items.len() > shares[member] {
@@ -155,8 +155,8 @@ fn trim(assignment: &mut Assignment, shares: &BTreeMap<String, usize>) {
     }
 }
 
-/// Gives the items that nobody has to those who have less than their share.
-fn deal_out(
+/// Gives the items without an owner to members that have less than their share.
+fn distribute(
     assignment: &mut Assignment,
     shares: &BTreeMap<String, usize>,
     items: BTreeSet<String>,
@@ -196,7 +196,7 @@ pub fn rendezvous<I: Into<String>, M: Into<String>>(
     assignment
 }
 
-/// The member to which rendezvous hashing gives one item; `None` if there are no members.
+/// Returns the member to which rendezvous hashing assigns one item; `None` if there are no members.
 #[must_use]
 pub fn rendezvous_owner<'m>(
     item: &str,

@@ -1,26 +1,26 @@
 //! A set of items divided among members, so that no item ever has two owners.
 //!
-//! In: the items, the same for all members, and an id of each member. Out: for each member a stream of
-//! what it acquires, what it has to release and what it has lost. Shares differ by one at most, and a
-//! member that comes or goes moves no more items than it must ([`rebalance`]).
+//! In: the items, the same for all members, and an id for each member. Out: for each member a stream of the items
+//! that it acquires, has to release and has lost. Shares differ by at most one, and when a member joins or leaves, no
+//! more items move than necessary ([`rebalance`]).
 //!
-//! Layout: an ephemeral `<path>/members/<id>` a member, and an ephemeral `<path>/owners/<item>` with
-//! `{"member":"<id>","nonce":"<uuid>"}`; `members`, `owners` and what is above are containers. The nonce is
-//! another one for each [`Partitioner`]: two of one id in one session do not take each other's nodes for their
-//! own. An item belongs to the one that made its owner node, and to no one else until that node has gone: a new owner
-//! cannot come before the former one has removed its node, or the servers have ended its session.
-//! There is no coordinator: each member plans for itself from what it sees, and if they see
-//! different things for a moment, the owner nodes decide.
+//! Layout: an ephemeral `<path>/members/<id>` for each member, and an ephemeral `<path>/owners/<item>` with
+//! `{"member":"<id>","nonce":"<uuid>"}`; `members`, `owners` and the nodes above them are containers. The nonce
+//! differs for each [`Partitioner`]: two with one id in one session do not take each other's nodes for their own. An
+//! item belongs to the partitioner that created its owner node, and to no other until that node has been deleted:
+//! there is no new owner before the former one has removed its node, or the servers have ended its session. There is
+//! no coordinator: each member plans for itself from what it sees, and if they see different things for a moment, the
+//! owner nodes decide.
 //!
-//! The two phases: a member that has too much is asked to [`Release`] items; when it has confirmed,
-//! the owner nodes go, and those who have too little acquire them.
+//! The two phases: a member that has too many items is asked to [`Release`] some; when it has confirmed, the owner
+//! nodes are deleted, and members that have too few acquire the items.
 //!
-//! As with every lock there is a pause between losing a session and knowing it. Within it a member
-//! may still work on an item that has a new owner. Each item comes with a token that grows from
-//! owner to owner; a store that refuses lower ones is safe.
+//! As with every lock there is a delay between the loss of a session and the moment the client learns of it. During
+//! it a member may still work on an item that has a new owner. Each item has a token that grows from owner to owner;
+//! a store that rejects lower ones is safe.
 //!
-//! kazoo's `SetPartitioner` is the model, with another layout: there one change moves nearly all
-//! items, and all members stop while they are dealt out.
+//! It is modelled on kazoo's `SetPartitioner`, with another layout: there one change moves nearly all items, and all
+//! members stop while they are divided.
 //!
 //! [`rebalance`]: crate::partition::rebalance
 
@@ -43,41 +43,40 @@ use crate::membership::roster::{Content, Roster};
 use crate::messaging::envelope::from_json;
 use crate::path::{self, check_name, child};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
-use divider::{Acknowledged, Divider, Places};
+use divider::{Acknowledged, Directories, Divider};
 use plan::Owner;
 
-/// Updates that wait for a slow reader. When there are more, the member acquires nothing until they
-/// are read.
+/// Updates that wait for a slow reader. Beyond that, the member acquires nothing until they are read.
 const UPDATES_MAX: usize = 8;
 
-/// An item that is ours.
+/// An item that this member owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owned {
     /// The item.
     pub item: String,
-    /// Grows from owner to owner of this item.
+    /// A number that grows from owner to owner of this item.
     pub token: u64,
 }
 
-/// A change of what is ours.
+/// A change of the items that this member owns.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Update {
-    /// These are ours from now on.
+    /// This member owns these items from now on.
     Acquired(Vec<Owned>),
-    /// Others need these: stop working on them, then confirm. They stay ours until then.
+    /// Other members need these: stop working on them, then confirm. This member owns them until then.
     Release(Release),
-    /// These are ours no longer, for the session has ended or somebody removed the owner nodes. Stop
-    /// at once: they may have a new owner already.
+    /// This member no longer owns these items, because the session has ended or the owner nodes were deleted. Stop at
+    /// once: they may have a new owner already.
     Lost(BTreeSet<String>),
 }
 
-/// Items to be released. Dropping this confirms that nobody works on them any more.
+/// Items to be released. Dropping this confirms that this member no longer works on them.
 #[derive(Debug)]
-#[must_use = "the items are given away when this is dropped"]
+#[must_use = "the items are released when this is dropped"]
 pub struct Release {
     items: BTreeMap<String, Zxid>,
-    /// At most one message for each `Release`, and at most one of those for each item.
+    /// At most one message is sent for each `Release`, and there is at most one `Release` for each item.
     confirm: mpsc::UnboundedSender<Acknowledged>,
 }
 
@@ -87,18 +86,18 @@ impl Release {
         self.items.keys().map(String::as_str)
     }
 
-    /// Nobody works on them any more.
+    /// Confirms that this member no longer works on them.
     pub fn confirm(self) {}
 }
 
 impl Drop for Release {
     fn drop(&mut self) {
-        // If the partitioner has gone, so have the owner nodes.
+        // If the partitioner was dropped, the owner nodes have been deleted.
         let _ = self.confirm.send(Acknowledged(std::mem::take(&mut self.items)));
     }
 }
 
-/// How a [`Partitioner`] joins.
+/// Options of a [`Partitioner`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until it joins"]
 pub struct PartitionerOptions {
@@ -110,70 +109,71 @@ pub struct PartitionerOptions {
 }
 
 impl PartitionerOptions {
-    /// After members came or went, wait until there was no other such change for so long: when
-    /// many programs start at once, items do not move several times. Default 1 s.
+    /// Sets a delay: after members joined or left, the partitioner waits until there was no other such change for
+    /// this long, so that items do not move several times when many programs start at once. Default 1 s.
     pub fn settle(mut self, time: Duration) -> Self {
         self.settle = time;
         self
     }
 
-    /// Joins, and waits until that is so. An earlier session of the same member has to end first.
+    /// Joins, and waits until that is done. An earlier session of the same member has to end first.
     pub async fn join(self) -> Result<Partitioner> {
-        let (places, items) = self.check()?;
-        let roster = Roster::open(&self.client, &places.members, owner_only()).await?;
-        let owners = Roster::open(&self.client, &places.owners, Content::Data(Box::new(owner_of)));
+        let (directories, items) = self.check()?;
+        let roster = Roster::open(&self.client, &directories.members, owner_only()).await?;
+        let owners =
+            Roster::open(&self.client, &directories.owners, Content::Data(Box::new(owner_of)));
         let owners = owners.await?;
-        let path = child(&places.members, &self.member);
+        let path = child(&directories.members, &self.member);
         let node = PersistentNode::at(&self.client, &path, "");
-        // Two programs with one id must not throw each other out.
+        // Two programs with one id must not delete each other's node.
         let node = node.on_foreign_node(OnForeignNode::Wait).start()?;
         node.wait_until_present().await?;
         let (updates, updates_seen) = mpsc::channel(UPDATES_MAX);
         let (owned, owned_seen) = watch::channel(BTreeMap::new());
         let PartitionerOptions { client, member, settle, .. } = self;
-        let divider = Divider::new(client, member, items, places)
-            .with_views(roster.subscribe(), owners.subscribe())
-            .with_outlets(updates, owned);
+        let divider = Divider::new(client, member, items, directories)
+            .with_snapshots(roster.subscribe(), owners.subscribe())
+            .with_senders(updates, owned);
         let task = tokio::spawn(divider.run(node, settle));
         Ok(Partitioner { updates: updates_seen, owned: owned_seen, task })
     }
 
-    fn check(&self) -> Result<(Places, BTreeSet<String>)> {
+    fn check(&self) -> Result<(Directories, BTreeSet<String>)> {
         path::check(&self.path)?;
         check_name("a member's id", &self.member)?;
         if self.items.is_empty() {
             return Err(Error::invalid("there must be items to divide"));
         }
-        let places = Places::below(&self.path);
+        let directories = Directories::below(&self.path);
         for item in &self.items {
             check_name("an item", item)?;
-            path::check(&child(&places.owners, item))?;
+            path::check(&child(&directories.owners, item))?;
         }
-        Ok((places, self.items.iter().cloned().collect()))
+        Ok((directories, self.items.iter().cloned().collect()))
     }
 }
 
-/// Of a member only the session matters.
+/// Returns how to read a member: only its session matters.
 fn owner_only() -> Content<i64> {
     Content::Data(Box::new(|_, node| node.stat.ephemeral_owner))
 }
 
-/// What `owners/<item>` holds.
+/// The data of `owners/<item>`.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct OwnerRecord {
     member: String,
-    /// Tells this partitioner from all others.
+    /// Distinguishes this partitioner from all others.
     nonce: String,
 }
 
-/// A foreign node has no owner that counts.
+/// Returns the owner of an item. A node of another kind has an owner that matches no member.
 fn owner_of(item: &str, node: &Node) -> Owner {
     let OwnerRecord { member, nonce } = from_json(item, &node.data).unwrap_or_default();
     Owner { member, nonce, session: node.stat.ephemeral_owner, czxid: node.stat.czxid }
 }
 
-/// A member's part in dividing a set. Dropping it gives up all items at once, in the background:
-/// stop working on them first.
+/// A member's part in dividing a set. Dropping it releases all items at once, in the background: stop working on them
+/// first.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -193,7 +193,7 @@ fn owner_of(item: &str, node: &Node) -> Owner {
 /// # }
 /// ```
 #[derive(Debug)]
-#[must_use = "all items are given up when this is dropped"]
+#[must_use = "all items are released when this is dropped"]
 pub struct Partitioner {
     updates: mpsc::Receiver<Update>,
     owned: watch::Receiver<BTreeMap<String, Zxid>>,
@@ -201,7 +201,7 @@ pub struct Partitioner {
 }
 
 impl Partitioner {
-    /// Divides `items`, as `member`, with all others who do so at `path`.
+    /// Returns options to divide `items`, as `member`, with all other members at `path`.
     pub fn of<I: Into<String>>(
         client: &Client,
         path: &str,
@@ -217,22 +217,22 @@ impl Partitioner {
         }
     }
 
-    /// The next update; `None` when the client is over. Cancel-safe.
+    /// Returns the next update; `None` when the client is closed. Cancel-safe.
     pub async fn next(&mut self) -> Option<Update> {
         self.updates.recv().await
     }
 
-    /// What is ours now, also if the update that says so was not read yet.
+    /// Returns the items that this member owns now, even if the update that reports them was not read yet.
     #[must_use]
     pub fn owned(&self) -> Vec<Owned> {
         self.owned.borrow().iter().map(|(item, czxid)| owned(item, *czxid)).collect()
     }
 
-    /// Gives up all items and leaves, and waits until that is so or there is no connection to do
-    /// it with. Stop working on the items first.
+    /// Releases all items and leaves, and waits until that is done or there is no connection to do it with. Stop
+    /// working on the items first.
     pub async fn leave(mut self) {
         self.updates.close();
-        // It fails only if the task panicked, of which the runtime has told already.
+        // It fails only if the task panicked, which the runtime has reported already.
         let _ = self.task.await;
     }
 }

@@ -1,21 +1,21 @@
-//! Paths and names of znodes: checked before anything is done, and put together.
+//! Paths and names of znodes: checks before any request, and composition.
 
 use crate::error::{Error, Result};
 
-/// The path keeps the rules for znode paths.
+/// Checks that the path follows the rules for znode paths.
 pub(crate) fn check(path: &str) -> Result<()> {
     Ok(herdsman_client::check_path(path)?)
 }
 
-/// The same, for what cannot be at the root: an election, a queue.
+/// Does the same for a path that cannot be the root, such as that of an election or a queue.
 pub(crate) fn check_below_root(what: &str, path: &str) -> Result<()> {
     if matches!(path, "" | "/") {
-        return Err(Error::invalid(format!("{what} needs a path of its own, below the root")));
+        return Err(Error::invalid(format!("{what} needs a path below the root")));
     }
     check(path)
 }
 
-/// A name that can be the last part of a path.
+/// Checks a name that is to be the last part of a path.
 pub(crate) fn check_name<'n>(what: &str, name: &'n str) -> Result<&'n str> {
     if name.is_empty() || name.contains('/') {
         return Err(Error::invalid(format!("{what} must be a name without '/': {name:?}")));
@@ -23,7 +23,7 @@ pub(crate) fn check_name<'n>(what: &str, name: &'n str) -> Result<&'n str> {
     Ok(name)
 }
 
-/// The path of a child.
+/// Returns the path of a child.
 pub(crate) fn child(parent: &str, name: &str) -> String {
     format!("{}/{name}", parent.strip_suffix('/').unwrap_or(parent))
 }

@@ -1,7 +1,6 @@
-//! Queues: plain, for work that must not get lost, by priority, by time, by id, sharded, and of
-//! people.
+//! Queues: plain, for work that must not be lost, by priority, by time, by id, sharded, and of tickets.
 //!
-//! | type | each item is delivered | order | Curator's |
+//! | type | each item is delivered | order | Curator's equivalent |
 //! |---|---|---|---|
 //! | [`Queue`] | at most once | arrival | `SimpleDistributedQueue`; ZooKeeper's `DistributedQueue` |
 //! | [`WorkQueue`] | at least once | arrival | `DistributedQueue` with a lock path |
@@ -9,39 +8,38 @@
 //! | [`DelayQueue`] | at least once | when it is due | `DistributedDelayQueue` |
 //! | [`IdQueue`] | at least once | arrival; can be removed by id | `DistributedIdQueue` |
 //! | [`ShardedQueue`] | at least once | none between shards | idea of `QueueSharder` |
-//! | [`TicketQueue`] | (no items: one's own turn) | arrival | – |
+//! | [`TicketQueue`] | (no items: each ticket waits for its turn) | arrival | – |
 //!
-//! [`TypedQueue`] and [`TypedWorkQueue`] carry values as JSON. [`QueueLayout`] says which of the two
-//! plain queues a [`Queue`] is.
+//! [`TypedQueue`] and [`TypedWorkQueue`] carry values as JSON. [`QueueLayout`] selects which of the two plain queues
+//! a [`Queue`] is.
 //!
-//! # What holds for all of them
-//! * **A lost reply makes no second item and loses none.** Curator's names leave no room for a
-//!   protected create, so each write is a transaction with a
-//!   receipt: a node of ours that shows afterwards whether it was applied. Only the end of a
-//!   session in that very moment leaves a doubt, which the error then names.
-//! * **No herd.** Consumers that wait stand in a line, and only the first watches the queue: a new
-//!   item wakes one of them. The same for producers of a bounded queue that is full.
+//! # Common properties
+//! * **A lost reply neither duplicates nor loses an item.** Curator's names leave no room for a protected create, so
+//!   each write is a transaction with a receipt: a node of ours that shows afterwards whether it was applied. Only if
+//!   the session ends at that very moment is the outcome in doubt, and the error then says so.
+//! * **No herd effect.** Consumers that wait are in a line, and only the first watches the queue: a new item wakes
+//!   one of them. The same holds for producers of a bounded queue that is full.
 //! * **Bounded queues** are never overfilled by producers that agree on the capacity.
-//! * Foreign children of the queue's directory are ignored (but count towards a capacity).
+//! * Children of the queue's directory that are not items are ignored (but count towards a capacity).
 //!
 //! # Limits
-//! An item has at most [`ITEM_BYTES_MAX`] bytes. A listing answers with all names at once, so a queue
-//! should not hold more than about ten thousand items; use a [`ShardedQueue`] beyond that, or
-//! something that is not a ZooKeeper: every item is two writes through the quorum.
+//! An item has at most [`ITEM_BYTES_MAX`] bytes. A listing returns all names at once, so a queue should not hold more
+//! than about ten thousand items; use a [`ShardedQueue`] beyond that, or something other than ZooKeeper: every item
+//! is two writes through the quorum.
 //!
 //! # Costs, in round trips
-//! offer: 1 (bounded: 2). `Queue::poll`: 3 (list, read, transaction). `WorkQueue::poll`: 4 (items,
-//! locks, read, transaction), done: 1. Waiting adds the making and deleting of a place in the line.
+//! offer: 1 (bounded: 2). `Queue::poll`: 3 (list, read, transaction). `WorkQueue::poll`: 4 (items, locks, read,
+//! transaction), done: 1. Waiting adds the creation and deletion of a place in the line.
 //!
 //! # Nodes beside the queue
-//! For a queue at `/q`: `/q-receipts` and `/q-consumers`, `/q-producers` (containers, with ephemerals
-//! in them), `/q-locks` (unless told otherwise), and `/q-capacity` of a bounded one.
+//! For a queue at `/q`: `/q-receipts` and `/q-consumers`, `/q-producers` (containers, with ephemerals in them),
+//! `/q-locks` (by default), and `/q-capacity` of a bounded one.
 
 mod capacity;
 mod clock;
 mod delay;
 mod id;
-mod intake;
+mod item_store;
 mod names;
 mod payload;
 mod priority;
@@ -55,7 +53,7 @@ mod work;
 
 pub use delay::DelayQueue;
 pub use id::IdQueue;
-pub use intake::ITEM_BYTES_MAX;
+pub use item_store::ITEM_BYTES_MAX;
 pub use names::{ItemKind, QueueLayout, item_kind};
 pub use priority::PriorityQueue;
 pub use sharded::ShardedQueue;
@@ -66,19 +64,19 @@ pub use work::{WorkItem, WorkOptions, WorkQueue};
 
 use herdsman_client::{Client, ErrorKind, Lifetime};
 
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// Makes sure that a directory is there. Whether a reply was lost on the way does not matter, and must
-/// not look as if the fate of an item were unknown.
+/// Makes sure that a directory exists. A reply lost here does not matter, and must not be reported as an unknown
+/// outcome of an item's transaction.
 async fn ensure(
     client: &Client,
     path: &str,
     lifetime: Lifetime,
 ) -> Result<(), herdsman_client::Error> {
-    patient(client).ensure(path, lifetime).await
+    retrying(client).ensure(path, lifetime).await
 }
 
-/// The task that did it is gone with the runtime that drove it.
+/// Returns the error for a task that ended with its runtime.
 fn abandoned() -> crate::Error {
     herdsman_client::Error::unknown(ErrorKind::ConnectionLoss).into()
 }

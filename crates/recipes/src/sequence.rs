@@ -1,11 +1,10 @@
-//! The names of sequential nodes: taken apart, and put in order.
+//! Parses and orders the names of sequential nodes.
 //!
-//! In: the names of a directory's children, in whatever order the server listed them. Out: the
-//! names that belong to a recipe, with their sequence numbers. Deliberately not here: which
-//! marker means what; each recipe knows its own.
+//! In: the names of a directory's children, in any order. Out: the names that belong to a recipe, with their sequence
+//! numbers. Deliberately not here: the meaning of markers, which each recipe defines.
 //!
-//! A server ends the name of a sequential node with the number of children made under the parent
-//! so far, as C's `%010d` prints a 32-bit integer. Layouts read here are those of
+//! A server ends the name of a sequential node with the number of children created under the parent so far, as C's
+//! `%010d` prints a 32-bit integer. Layouts read here are those of
 //! - Curator: `_c_<uuid>-lock-0000000012`, where `_c_<uuid>-` protects against a lost reply,
 //! - kazoo: `<uuid>__lock__0000000003`,
 //! - ZooKeeper's own queue: `qn-0000000001`.
@@ -13,29 +12,29 @@
 //! Prefixes are random, so the names must be ordered by their numbers and never as text.
 //!
 //! # Wrap-around
-//! After 2,147,483,647 the number becomes -2,147,483,648, and from then on a new node sorts
-//! *before* all older ones, here as in Curator and kazoo (whose order as text is moreover reversed
-//! among negative numbers). There is no order that all three share beyond that point, so a
-//! directory must not live through 2³¹ creates: delete the empty directory and the count begins at
-//! zero again, which happens by itself where the parent is a container.
+//! After 2,147,483,647 the number becomes -2,147,483,648, and from then on a new node sorts *before* all older ones,
+//! here as in Curator and kazoo (whose order as text is moreover reversed among negative numbers). There is no order
+//! that all three share beyond that point, so there must not be 2³¹ creates in the lifetime of a directory: delete
+//! the empty directory and the count starts at zero again, which happens automatically where the parent is a
+//! container.
 
 /// The width to which the server pads a sequence number; only numbers below -999,999,999 are wider.
 const SEQUENCE_WIDTH: usize = 10;
 
-/// A name made by a sequential create, taken apart. Ordered by sequence number, the parts of the
-/// name break ties, so that an order of any names is total.
+/// A parsed name of a sequential node. Ordered by sequence number; the parts of the name break ties, so that the
+/// order is total.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SequentialName<'n> {
     /// The number that the server appended.
     pub sequence: i32,
-    /// What stands before the marker; often a unique id of the one who made the node.
+    /// The text before the marker; often a unique id of the node's creator.
     pub prefix: &'n str,
-    /// The marker that was asked for, which stands directly before the number.
+    /// The requested marker, directly before the number.
     pub marker: &'n str,
 }
 
-/// Takes a node's name apart, if it is `prefix`, then `marker`, then a sequence number as a server
-/// prints it. Other names are foreign to the recipe and give `None`.
+/// Parses a node's name, if it is `prefix`, then `marker`, then a sequence number as a server prints it. Other names
+/// do not belong to the recipe and give `None`.
 ///
 /// ```
 /// use herdsman_recipes::sequence::split_name;
@@ -59,8 +58,8 @@ pub fn split_name<'n>(name: &'n str, marker: &str) -> Option<SequentialName<'n>>
     })
 }
 
-/// The names that carry one of the markers, in the order in which they were created. Foreign names
-/// are left out. Where two markers fit (one ends with the other) the one listed first counts.
+/// Returns the names that contain one of the markers, in the order in which they were created. Other names are left
+/// out. Where two markers fit (one ends with the other) the one listed first counts.
 ///
 /// ```
 /// use herdsman_recipes::sequence::in_order;
@@ -82,7 +81,7 @@ pub fn in_order<'n>(
     ordered
 }
 
-/// Reads a number exactly as a server prints it: a `+`, another width or surplus zeros are foreign.
+/// Parses a number exactly as a server prints it: a `+`, another width or surplus zeros give `None`.
 fn parse_sequence(digits: &str) -> Option<i32> {
     let sequence: i32 = digits.parse().ok()?;
     (format!("{sequence:0SEQUENCE_WIDTH$}") == digits).then_some(sequence)

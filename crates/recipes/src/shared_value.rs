@@ -1,15 +1,15 @@
-//! A small value that many processes see and change: Curator's `SharedValue` and `SharedCount`.
+//! A small value that many processes read and change: Curator's `SharedValue` and `SharedCount`.
 //!
-//! In: values to set, or to set if nothing has changed. Out: the present value without waiting, and
-//! a stream of all that follow.
+//! In: values to set, unconditionally or only if nothing has changed. Out: the current value without waiting, and a
+//! stream of later ones.
 //!
-//! Layout, as Curator's: one persistent node, created with a seed if it is missing, its parents as
-//! containers. Its data is the value: the bytes of a [`SharedValue`] as they are, four bytes with the
-//! highest first for a [`SharedCount`]. Programs that use Curator can share it.
+//! Layout, as in Curator: one persistent node, created with an initial value if it is missing, its parents as
+//! containers. Its data is the value: the unchanged bytes of a [`SharedValue`], four big-endian bytes for a
+//! [`SharedCount`]. Programs that use Curator can share it.
 //!
-//! Nothing marks who wrote a value. So if the reply to a [`Shared::try_set`] is lost and the node then
-//! holds exactly that value, nobody can tell whose it is, and the error says so. A
-//! [`VersionedCell`](crate::versioned_cell::VersionedCell) can tell; its data is not Curator's.
+//! A value does not identify its writer. So if the reply to a [`Shared::try_set`] is lost and the node then holds
+//! exactly that value, it cannot be known which client wrote it, and the error's outcome is unknown. A
+//! [`VersionedCell`](crate::versioned_cell::VersionedCell) can decide this; its data is not Curator's.
 
 use std::fmt;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub type SharedValue = Shared<Bytes>;
 /// ```
 pub type SharedCount = Shared<i32>;
 
-/// A value in a node, seen and changed by many. Dropping it removes its watch; the node stays.
+/// A value in a node that many processes read and change. Dropping it removes its watch; the node stays.
 pub struct Shared<T> {
     client: Client,
     path: String,
@@ -62,67 +62,67 @@ impl<T> fmt::Debug for Shared<T> {
 }
 
 impl Shared<Bytes> {
-    /// Creates the node with this seed if it is missing, and begins to follow it.
-    pub async fn start(client: &Client, path: &str, seed: impl Into<Bytes>) -> Result<Self> {
-        Shared::start_with(client, path, &seed.into(), Raw).await
+    /// Creates the node with this initial value if it is missing, and starts to follow it.
+    pub async fn start(client: &Client, path: &str, initial: impl Into<Bytes>) -> Result<Self> {
+        Shared::start_with(client, path, &initial.into(), Raw).await
     }
 }
 
 impl Shared<i32> {
-    /// Creates the node with this seed if it is missing, and begins to follow it.
-    pub async fn start(client: &Client, path: &str, seed: i32) -> Result<Self> {
-        Shared::start_with(client, path, &seed, BigEndianI32).await
+    /// Creates the node with this initial value if it is missing, and starts to follow it.
+    pub async fn start(client: &Client, path: &str, initial: i32) -> Result<Self> {
+        Shared::start_with(client, path, &initial, BigEndianI32).await
     }
 }
 
 impl<T: Send + Sync + 'static> Shared<T> {
-    async fn start_with<C>(client: &Client, path: &str, seed: &T, codec: C) -> Result<Self>
+    async fn start_with<C>(client: &Client, path: &str, initial: &T, codec: C) -> Result<Self>
     where
         C: Decode<T> + Encode<T> + Clone,
     {
-        let data = codec.encode(seed).map_err(codec::at(path))?;
-        plant(client, path, &data).await?;
+        let data = codec.encode(initial).map_err(codec::at(path))?;
+        create_if_missing(client, path, &data).await?;
         let config = ConfigOptions::new(codec.clone()).start(client, path).await?;
-        config.heard().await?;
+        config.synced().await?;
         let (decode, encode) = (Arc::new(codec.clone()), Arc::new(codec));
         Ok(Shared { client: client.clone(), path: path.to_owned(), config, decode, encode })
     }
 
-    /// The path of the node.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The last good value that was heard of, without asking. It may lie a little behind, even behind
-    /// one's own [`Shared::set`].
+    /// Returns the last good value that was received, without a request. It may be slightly out of date, even with
+    /// respect to this client's own [`Shared::set`].
     #[must_use]
     pub fn current(&self) -> Option<Arc<Versioned<T>>> {
         self.config.current()
     }
 
-    /// The present value, then all that follow. Data that is no value is reported, and the stream
-    /// goes on.
+    /// Returns the current value, then all later ones. Data that is not a value is reported, and the stream
+    /// continues.
     pub fn changes(&self) -> Events<ConfigUpdate<T>> {
         self.config.changes()
     }
 
-    /// Asks the server for the value.
+    /// Reads the value from the server.
     pub async fn read(&self) -> Result<Versioned<T>> {
         let node = self.client.get(&self.path).await?;
         let value = self.decode.decode(&node.data).map_err(codec::at(&self.path))?;
         Ok(Versioned::from_service(value, &node.stat))
     }
 
-    /// Sets the value, whatever it was. After a lost reply the error's outcome is unknown; it is
-    /// safe to set the value again if it does not matter that others may have set it meanwhile.
+    /// Sets the value, whatever it was. After a lost reply the error's outcome is unknown; it is safe to set the
+    /// value again if it does not matter that other clients may have set it meanwhile.
     pub async fn set(&self, value: T) -> Result<Versioned<T>> {
         let data = self.encode.encode(&value).map_err(codec::at(&self.path))?;
         let stat = self.client.set(&self.path, data).await?;
         Ok(Versioned::from_service(value, &stat))
     }
 
-    /// Sets the value if it is still `previous`; `None` if somebody was faster.
+    /// Sets the value if it is still `previous`; `None` if another client was faster.
     pub async fn try_set(&self, previous: &Versioned<T>, value: T) -> Result<Option<Versioned<T>>> {
         let from_elsewhere = || Error::invalid("the previous value does not come from the service");
         let version = previous.version().ok_or_else(from_elsewhere)?;
@@ -137,13 +137,13 @@ impl<T: Send + Sync + 'static> Shared<T> {
     }
 }
 
-/// Makes sure that there is a node. It does not matter whose seed it has.
-async fn plant(client: &Client, path: &str, data: &Bytes) -> Result<(), ClientError> {
+/// Makes sure that there is a node. It does not matter whose initial value it has.
+async fn create_if_missing(client: &Client, path: &str, data: &Bytes) -> Result<(), ClientError> {
     loop {
         match client.create(path, data.clone()).container_parents().await {
             Ok(_) => return Ok(()),
             Err(error) if error.is_node_exists() => return Ok(()),
-            // If it was created the next attempt says so.
+            // If it was created, the next attempt reports that it exists.
             Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
             Err(error) => return Err(error),
         }

@@ -1,8 +1,8 @@
 //! Snowflake ids: 64 bits that grow with time and need no round trip.
 //!
-//! In: a worker id that no one else uses at the same time, and the clock's milliseconds at each
-//! call. Out: ids, or a reason why none can be given now. Deliberately not here: reading a clock,
-//! sleeping, and how a worker id is leased from the tree.
+//! In: a worker id that is not used elsewhere at the same time, and the clock's milliseconds at each call. Out: ids,
+//! or a reason why none can be issued now. Deliberately not here: reading a clock, sleeping, and how a worker id is
+//! leased from the tree.
 //!
 //! ```text
 //!  63  62                                        22 21        12 11            0
@@ -11,11 +11,11 @@
 //! └───┴────────────────────────────────────────────┴────────────┴──────────────┘
 //! ```
 //! The layout is Twitter's, so the top bit is 0 and an id is positive as a signed 64-bit integer.
-//! 41 bits last 69 years from the epoch, and a worker gives at most 4,096 ids in a millisecond.
+//! 41 bits last 69 years from the epoch, and a worker issues at most 4,096 ids in a millisecond.
 //!
-//! Invariant: each id is greater than the one before it, whatever the clock does. A generator
-//! remembers this only while it lives: after a restart under the same worker id, hand the time
-//! of the last id to [`Snowflake::resume_after`].
+//! Invariant: each id is greater than the one before it, whatever the clock does. A generator remembers this only
+//! while it lives: after a restart under the same worker id, pass the time of the last id to
+//! [`Snowflake::resume_after`].
 
 use std::time::Duration;
 
@@ -30,11 +30,11 @@ pub const WORKER_ID_MAX: u16 = (1 << WORKER_BITS) - 1;
 /// The last millisecond after the epoch for which there are ids.
 pub const ELAPSED_MS_MAX: u64 = (1 << 41) - 1;
 
-/// How far a clock may step back for a caller to be told to wait. NTP's slewing and leap-second
-/// steps of virtual machines are of this size; whoever waits longer would rather know.
+/// How far a clock may step back for the caller to be asked to wait. NTP's slewing and leap-second steps of virtual
+/// machines are of this size; a longer wait should be noticed by the caller.
 pub const STEP_BACK_MS_MAX: u64 = 10;
 
-/// Gives ids for one worker.
+/// Generates ids for one worker.
 ///
 /// ```
 /// use herdsman_recipes::snowflake::Snowflake;
@@ -56,48 +56,50 @@ pub struct Snowflake {
     last: Option<Last>,
 }
 
-/// What the latest id was made of.
+/// The components of the latest id.
 #[derive(Clone, Copy, Debug)]
 struct Last {
     unix_ms: u64,
     sequence: u16,
 }
 
-/// What an id is made of.
+/// The components of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnowflakeParts {
-    /// When it was made, in milliseconds since 1970.
+    /// When it was generated, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// Who made it.
+    /// The worker that generated it.
     pub worker_id: u16,
-    /// How many the worker had made before it in the same millisecond.
+    /// How many ids the worker had generated before it in the same millisecond.
     pub sequence: u16,
 }
 
-/// Why there is no id. Nothing has changed in the generator: the call may be made again, and
-/// [`retry_after`](Self::retry_after) says when that makes sense.
+/// Why there is no id. The generator is unchanged: the call may be repeated, and [`retry_after`](Self::retry_after)
+/// returns when that makes sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SnowflakeError {
     /// The worker id does not fit in its 10 bits.
     #[error("worker id {worker_id} is greater than {WORKER_ID_MAX}")]
     WorkerIdOutOfRange {
-        /// The id that was asked for.
+        /// The requested id.
         worker_id: u16,
     },
-    /// All 4,096 ids of this millisecond are given.
-    #[error("all ids of this millisecond are given; the next can be given in {wait_ms} ms")]
+    /// All 4,096 ids of this millisecond have been issued.
+    #[error(
+        "all ids of this millisecond have been issued; the next one is available in {wait_ms} ms"
+    )]
     SequenceExhausted {
         /// How long to wait.
         wait_ms: u64,
     },
     /// The clock went back by no more than [`STEP_BACK_MS_MAX`].
-    #[error("the clock went back a little; the next id can be given in {wait_ms} ms")]
+    #[error("the clock went back a little; the next id is available in {wait_ms} ms")]
     ClockBehind {
         /// How long to wait.
         wait_ms: u64,
     },
-    /// The clock went back by more than anyone should wait for. Someone has to look at it.
+    /// The clock went back by more than a caller should wait for. An operator has to check it.
     #[error("the clock went back by {by_ms} ms since the last id")]
     ClockWentBack {
         /// How far.
@@ -118,7 +120,7 @@ pub enum SnowflakeError {
 }
 
 impl SnowflakeError {
-    /// How long to wait before the same call succeeds, if waiting is reasonable.
+    /// Returns how long to wait before the same call succeeds, if waiting is reasonable.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
@@ -131,8 +133,8 @@ impl SnowflakeError {
 }
 
 impl Snowflake {
-    /// A generator for `worker_id`, counting time from `epoch_ms` (milliseconds since 1970). All
-    /// workers, and all who take ids apart, must use the same epoch.
+    /// Creates a generator for `worker_id`, counting time from `epoch_ms` (milliseconds since 1970). All workers, and
+    /// all programs that decompose ids, must use the same epoch.
     ///
     /// # Errors
     /// If the worker id is greater than [`WORKER_ID_MAX`].
@@ -143,8 +145,8 @@ impl Snowflake {
         Ok(Self { worker_id, epoch_ms, last: None })
     }
 
-    /// Promises that no id will be given for `unix_ms` or any time before it. For a worker id that
-    /// was used before: the clock may have gone back while no one was looking.
+    /// Guarantees that no id will be issued for `unix_ms` or any time before it. Use this for a worker id that was
+    /// used before: the clock may have gone back in between.
     #[must_use]
     pub fn resume_after(mut self, unix_ms: u64) -> Self {
         if self.last.is_none_or(|last| last.unix_ms <= unix_ms) {
@@ -153,7 +155,7 @@ impl Snowflake {
         self
     }
 
-    /// The next id, given the time now in milliseconds since 1970.
+    /// Returns the next id, given the current time in milliseconds since 1970.
     ///
     /// # Errors
     /// If the ids of this millisecond are used up, or the clock cannot be relied on.
@@ -166,14 +168,14 @@ impl Snowflake {
             | u64::from(sequence))
     }
 
-    /// The time of the latest id, in milliseconds since 1970: what to keep for
+    /// Returns the time of the latest id, in milliseconds since 1970: the argument for
     /// [`resume_after`](Self::resume_after).
     #[must_use]
     pub fn last_ms(&self) -> Option<u64> {
         self.last.map(|last| last.unix_ms)
     }
 
-    /// Takes an id apart. `None` if its top bit is set, which no generator ever does.
+    /// Decomposes an id. `None` if its top bit is set, which never occurs in generated ids.
     #[must_use]
     pub fn decompose(id: u64, epoch_ms: u64) -> Option<SnowflakeParts> {
         let elapsed_ms = id >> TIME_SHIFT;
@@ -202,7 +204,7 @@ impl Snowflake {
             0 if last.sequence < SEQUENCE_MAX => Ok(last.sequence + 1),
             0 => Err(SnowflakeError::SequenceExhausted { wait_ms: 1 }),
             by_ms if by_ms <= STEP_BACK_MS_MAX => {
-                // The last millisecond may be used up, so wait until it is over.
+                // The last millisecond may be used up, so wait until it has passed.
                 let used_up = last.sequence == SEQUENCE_MAX;
                 Err(SnowflakeError::ClockBehind { wait_ms: by_ms + u64::from(used_up) })
             }
@@ -224,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_lie_where_the_drawing_says() {
+    fn the_parts_are_where_the_diagram_shows() {
         let mut ids = ids(5);
         assert_eq!(ids.next(EPOCH_MS + 3), Ok(3 << 22 | 5 << 12));
         assert_eq!(ids.next(EPOCH_MS + 3), Ok(3 << 22 | 5 << 12 | 1));
@@ -283,7 +285,7 @@ mod tests {
         let error = ids.next(NOW_MS - 60_000).unwrap_err();
         assert_eq!(error, SnowflakeError::ClockWentBack { by_ms: 60_000 });
         assert_eq!(error.retry_after(), None);
-        assert!(ids.next(NOW_MS).is_ok(), "an error leaves nothing behind");
+        assert!(ids.next(NOW_MS).is_ok(), "an error changes nothing");
     }
 
     #[test]
@@ -296,12 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn a_resumed_worker_repeats_nothing_of_its_former_life() {
+    fn a_resumed_worker_repeats_no_earlier_id() {
         let mut ids = ids(1).resume_after(NOW_MS);
         assert_eq!(ids.next(NOW_MS), Err(SnowflakeError::SequenceExhausted { wait_ms: 1 }));
         assert!(ids.next(NOW_MS + 1).is_ok());
         let mut ids = ids.resume_after(NOW_MS - 50);
-        assert!(ids.next(NOW_MS).is_err(), "an older time takes nothing back");
+        assert!(ids.next(NOW_MS).is_err(), "an older time has no effect");
     }
 
     proptest! {

@@ -1,20 +1,19 @@
-//! A hash that gives the same number in every process, on every machine and in every version.
+//! A hash that is the same in every process, on every machine and in every version.
 //!
-//! In: byte strings. Out: 64 well mixed bits. Consistent hashing and rendezvous hashing work only
-//! if all who compute them agree, so the standard library's seeded hasher will not do: this is
-//! FNV-1a followed by MurmurHash3's 64-bit finalizer, which spreads FNV's weak high bits. Changing
-//! it would move every key of every user; the tests pin its values. Not a defence against keys
-//! that are chosen to collide.
+//! In: byte strings. Out: 64 well-mixed bits. Consistent hashing and rendezvous hashing work only if all processes
+//! that compute them agree, so the standard library's seeded hasher is not suitable: this is FNV-1a followed by
+//! MurmurHash3's 64-bit finalizer, which improves FNV's weak high bits. Changing it would move every key of every
+//! user; the tests pin its values. Not a defence against keys that are chosen to collide.
 
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// The hash of several parts, kept apart: `["ab", "c"]` and `["a", "bc"]` differ.
+/// Hashes several parts with their boundaries: `["ab", "c"]` and `["a", "bc"]` differ.
 pub(crate) fn stable_hash(parts: &[&[u8]]) -> u64 {
     let mut state = FNV_OFFSET;
     for (index, part) in parts.iter().enumerate() {
         if index > 0 {
-            // 0xff occurs in no UTF-8 text, so it cannot be part of a name.
+            // 0xff does not occur in UTF-8 text, so it cannot be part of a name.
             state = fnv1a(state, &[0xff]);
         }
         state = fnv1a(state, part);

@@ -1,15 +1,15 @@
 //! A typed value that many processes change without losing each other's changes.
 //!
-//! In: functions from the old value to the new one. Out: the value that was written. Each change is
-//! "read, then write if nobody wrote since", repeated until it succeeds; somebody always does.
+//! In: functions from the old value to the new one. Out: the value that was written. Each change is "read, then write
+//! if no other client has written since", repeated until it succeeds; in each round one client does.
 //!
-//! Layout: one persistent node whose data is a line with the id of the write (`w:` and 32
-//! hexadecimal digits), then the value as the [codec](crate::codec) makes it. By the id a writer
-//! recognises its own write after the reply was lost, so a change is neither lost nor made twice. A
-//! node without that line is read as a bare value, and gets the line with its next change.
+//! Layout: one persistent node whose data is a line with the id of the write (`w:` and 32 hexadecimal digits), then
+//! the value as the [codec](crate::codec) encodes it. With the id a writer recognizes its own write after a lost
+//! reply, so a change is neither lost nor made twice. A node without that line is read as a bare value, and gets the
+//! line with its next change.
 //!
-//! What stays unknown, and is reported as such: the reply was lost, and others have changed or
-//! deleted the node before it could be looked at.
+//! One case stays unknown, and is reported as such: the reply was lost, and other clients have changed or deleted the
+//! node before it could be read.
 
 use std::fmt;
 use std::sync::Arc;
@@ -31,10 +31,10 @@ use crate::path;
 const MARK: &[u8] = b"w:";
 /// The mark, the id and the end of the line.
 const LINE_BYTES: usize = MARK.len() + 32 + 1;
-/// The longest pause of a writer that others were faster than, in ms.
+/// The longest pause after other writers were faster, in ms.
 const PAUSE_MAX_MS: u64 = 64;
 
-/// A shared value with a change function. Holds no watch and no task.
+/// A shared value that is changed with a function. Has no watch and no task.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -81,14 +81,14 @@ impl<T> fmt::Debug for VersionedCell<T> {
 }
 
 impl<T: Serialize + DeserializeOwned + 'static> VersionedCell<T> {
-    /// A cell that holds JSON. Nothing is asked or written yet.
+    /// Creates a handle for a cell that holds JSON, without any request.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         VersionedCell::with_codec(client, path, Json)
     }
 }
 
 impl<T: 'static> VersionedCell<T> {
-    /// A cell that holds what this codec makes.
+    /// Creates a handle for a cell that holds values in this codec's format.
     pub fn with_codec<C>(client: &Client, path: &str, codec: C) -> Result<Self>
     where
         C: Decode<T> + Encode<T> + Clone,
@@ -98,27 +98,27 @@ impl<T: 'static> VersionedCell<T> {
         Ok(VersionedCell { client: client.clone(), path: path.to_owned(), decode, encode })
     }
 
-    /// The path of the node.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The value; `None` if there is no node.
+    /// Returns the value; `None` if there is no node.
     pub async fn read(&self) -> Result<Option<Versioned<T>>> {
         self.node().await?.map(|node| self.value_of(&node)).transpose()
     }
 
-    /// Replaces the value with what `change` makes of it (of `None` if there is no node), and gives
-    /// back what was written. `change` is called again whenever somebody else was faster, so it should
-    /// do nothing but compute. Missing parents are created.
+    /// Replaces the value with the result of `change` (called with `None` if there is no node), and returns what was
+    /// written. `change` is called again whenever another client was faster, so it should have no side effects.
+    /// Missing parents are created.
     pub async fn update(&self, mut change: impl FnMut(Option<&T>) -> T) -> Result<Versioned<T>> {
         let written = self.try_update(|value| Some(change(value))).await?;
-        written.ok_or_else(|| Error::invalid("a change that always makes a value made none"))
+        written.ok_or_else(|| Error::invalid("a change that always returns a value returned none"))
     }
 
-    /// The same, but `change` may find that there is nothing to do: then `None` comes back and
-    /// nothing was written.
+    /// Does the same, but `change` may find that there is nothing to do: then nothing is written, and the result is
+    /// `None`.
     pub async fn try_update(
         &self,
         mut change: impl FnMut(Option<&T>) -> Option<T>,
@@ -152,7 +152,7 @@ impl<T: 'static> VersionedCell<T> {
         Ok(Versioned::from_service(value, &node.stat))
     }
 
-    /// The data of a write, unlike that of any other.
+    /// Returns the data of a write, with a unique id.
     fn marked(&self, value: &T) -> Result<Bytes> {
         let value = self.encode.encode(value).map_err(codec::at(&self.path))?;
         let mut data = BytesMut::with_capacity(LINE_BYTES + value.len());
@@ -176,25 +176,25 @@ impl<T: 'static> VersionedCell<T> {
         };
         match error.kind() {
             ErrorKind::NodeExists => Ok(Written::Overtaken),
-            _ if error.outcome() == Outcome::Unknown => self.look_for(data, error).await,
+            _ if error.outcome() == Outcome::Unknown => self.resolve_creation(data, error).await,
             _ => Err(error.into()),
         }
     }
 
-    /// After the reply to a creation was lost.
-    async fn look_for(&self, data: &Bytes, lost: ClientError) -> Result<Written> {
+    /// Finds out what happened after the reply to a creation was lost.
+    async fn resolve_creation(&self, data: &Bytes, lost: ClientError) -> Result<Written> {
         if self.client.sync(&self.path).await.is_err() {
             return Err(lost.into());
         }
         match self.node().await {
             Ok(Some(node)) if node.data == *data => Ok(Written::Yes(node.stat)),
-            // It may have come and gone, or may yet come: nobody can tell.
+            // It may have been created and deleted, or may still be created: this cannot be known.
             _ => Err(lost.into()),
         }
     }
 }
 
-/// The value without the line that tells the writer.
+/// Returns the value without the line that identifies the writer.
 fn without_mark(data: &[u8]) -> &[u8] {
     let Some((line, value)) = data.split_at_checked(LINE_BYTES) else {
         return data;
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_whole_mark_is_taken_off() {
+    fn only_a_complete_mark_is_removed() {
         let id = "0123456789abcdef0123456789abcdef";
         assert_eq!(without_mark(format!("w:{id}\n{{}}").as_bytes()), b"{}");
         assert_eq!(without_mark(format!("w:{id}\n").as_bytes()), b"");

@@ -1,26 +1,25 @@
 //! The wait-for graph across locks, and the deadlocks in it.
 //!
-//! In: the queues of locks as someone saw them, with the names of those who hold and wait. Out:
-//! who waits for whom, and for each deadlock a shortest circle of waits, ready to be read by an
-//! operator. Deliberately not here: reading the queues from the tree, and breaking a deadlock.
+//! In: the queues of locks as they were read, with the names of the owners that hold and wait. Out: which owner waits
+//! for which, and for each deadlock a shortest cycle of waits, readable by an operator. Deliberately not here:
+//! reading the queues from the tree, and breaking a deadlock.
 //!
-//! # Who waits for whom
-//! The locks are fair, so the predecessor rule decides: a waiting writer waits for all before
-//! it, a waiting reader for the last writer before it (and so for all whom that writer waits
-//! for). A plain mutex is a lock with writers only. Semaphores do not belong here: their waiters
-//! need *any* of the holders to let go, so a circle would prove nothing.
+//! # Which owner waits for which
+//! The locks are fair, so the predecessor rule decides: a waiting writer waits for all contenders before it, a
+//! waiting reader for the last writer before it (and so for all for which that writer waits). A plain mutex is a lock
+//! with writers only. Semaphores do not belong here: their waiters need *any* of the holders to release its permit,
+//! so a cycle would prove nothing.
 //!
 //! # What a deadlock is
-//! A set of owners each of whom waits, directly or not, for all others of the set (a strongly
-//! connected component). One shortest circle is given for each set, and not every circle: there can
-//! be exponentially many, and whichever victim breaks the set, the operator has to look again.
-//! The others of the set are listed as stuck; they go on when the circle is broken, unless there
-//! is a second one behind it.
+//! A set of owners each of which waits, directly or not, for all others of the set (a strongly connected component).
+//! One shortest cycle is reported for each set, and not every cycle: there can be exponentially many, and whichever
+//! victim breaks the set, the operator has to check again. The others of the set are listed as stuck; they continue
+//! when the cycle is broken, unless there is a second one behind it.
 //!
-//! # How far to trust it
-//! An owner must be something that blocks as a whole: a task, or a thread. If an owner's name
-//! stands for a process with many threads, a circle is a suspicion. So it is if the queues were
-//! not read at one moment: read them again, and believe what is still there.
+//! # Reliability
+//! An owner must be something that blocks as a whole: a task, or a thread. If an owner's name stands for a process
+//! with many threads, a cycle is only a suspicion. The same is true if the queues were not read at one moment: read
+//! them again, and keep only what is still there.
 
 mod search;
 
@@ -44,47 +43,47 @@ use std::ops::RangeInclusive;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LockQueue {
-    /// Where the lock is in the tree.
+    /// The path of the lock.
     pub path: String,
-    /// All who hold it or wait for it, in the order of their sequence numbers.
+    /// All contenders that hold it or wait for it, in the order of their sequence numbers.
     pub contenders: Vec<Contender>,
 }
 
 /// One entry in a lock's queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contender {
-    /// Who it is.
+    /// The name of its owner.
     pub owner: String,
-    /// What it wants to do.
+    /// Whether it wants to read or to write.
     pub kind: LockKind,
-    /// Whether it has what it wants.
-    pub standing: Standing,
+    /// Whether it holds the lock.
+    pub state: ContenderState,
 }
 
 /// How a lock is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LockKind {
-    /// Together with other readers.
+    /// Shared with other readers.
     Read,
-    /// Alone. Every contender of a plain mutex is of this kind.
+    /// Exclusive. Every contender of a plain mutex is of this kind.
     Write,
 }
 
-/// Whether a contender has the lock.
+/// Whether a contender holds the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// It has.
+pub enum ContenderState {
+    /// It holds the lock.
     Holds,
-    /// It has not.
+    /// It waits for the lock.
     Waits,
 }
 
 impl LockQueue {
-    /// A lock whose holders follow from the order alone: a reader with no writer before it holds
-    /// the lock, and so does a writer with nobody before it.
+    /// Creates a lock whose holders follow from the order alone: a reader with no writer before it holds the lock,
+    /// and so does a writer with no contender before it.
     ///
-    /// Where a lock has other rules (a writer of a re-entrant lock may read as well), set
-    /// [`Contender::standing`] to what was seen.
+    /// For a lock with other rules (a writer of a re-entrant lock may read as well), set [`Contender::state`] to what
+    /// was read.
     #[must_use]
     pub fn new<O: Into<String>>(
         path: impl Into<String>,
@@ -98,23 +97,23 @@ impl LockQueue {
                 LockKind::Write => contenders.is_empty(),
             };
             writer_before |= kind == LockKind::Write;
-            let standing = if holds { Standing::Holds } else { Standing::Waits };
-            contenders.push(Contender { owner: owner.into(), kind, standing });
+            let state = if holds { ContenderState::Holds } else { ContenderState::Waits };
+            contenders.push(Contender { owner: owner.into(), kind, state });
         }
         Self { path: path.into(), contenders }
     }
 
-    /// For each place, the places that directly block whoever waits there; nothing for holders. A
-    /// waiting writer is blocked by the writer right before it, or by all readers since the writer
-    /// before them; a waiting reader by the last writer before it.
+    /// Returns, for each place, the places that directly block a waiter there; nothing for holders. A waiting writer
+    /// is blocked by the writer right before it, or by all readers since the writer before them; a waiting reader by
+    /// the last writer before it.
     #[must_use]
     pub fn blockers(&self) -> Vec<Option<RangeInclusive<usize>>> {
         let blocked = self.blocked_up_to().into_iter();
         blocked.map(|last| last.map(|last| self.direct_blockers(last))).collect()
     }
 
-    /// For each place, the last place whose contender must be gone before the one here gets the
-    /// lock; all before that place must be gone too. `None` for whoever waits for nobody.
+    /// Returns, for each place, the last place whose contender must leave before the one here gets the lock; all
+    /// before that place must leave too. `None` for a contender that waits for no other.
     fn blocked_up_to(&self) -> Vec<Option<usize>> {
         let mut last_writer = None;
         let places = self.contenders.iter().enumerate();
@@ -126,13 +125,13 @@ impl LockQueue {
                     place.checked_sub(1)
                 }
             };
-            last_before.filter(|_| contender.standing == Standing::Waits)
+            last_before.filter(|_| contender.state == ContenderState::Waits)
         });
         blocked.collect()
     }
 
-    /// The places that directly block whoever is blocked up to `last`: the writer there, or all
-    /// readers since the writer before them.
+    /// Returns the places that directly block a waiter that is blocked up to `last`: the writer there, or all readers
+    /// since the writer before them.
     fn direct_blockers(&self, last: usize) -> RangeInclusive<usize> {
         let is_write = |contender: &Contender| contender.kind == LockKind::Write;
         if is_write(&self.contenders[last]) {
@@ -142,7 +141,7 @@ impl LockQueue {
         writer_before.map_or(0, |writer| writer + 1)..=last
     }
 
-    /// Who waits directly for whom in this queue.
+    /// Returns which owner waits directly for which in this queue.
     fn waits(&self) -> impl Iterator<Item = Wait> {
         let blocked = self.blocked_up_to().into_iter().enumerate();
         blocked.filter_map(|(place, last)| Some((place, last?))).flat_map(move |(place, last)| {
@@ -150,40 +149,40 @@ impl LockQueue {
         })
     }
 
-    /// The wait of one place in the queue for another.
+    /// Returns the wait of one place in the queue for another.
     fn wait(&self, place: usize, blocker: usize) -> Wait {
         let blocker = &self.contenders[blocker];
         Wait {
             waiter: self.contenders[place].owner.clone(),
             path: self.path.clone(),
             blocker: blocker.owner.clone(),
-            obstacle: match blocker.standing {
-                Standing::Holds => Obstacle::Holder,
-                Standing::Waits => Obstacle::Queued,
+            obstacle: match blocker.state {
+                ContenderState::Holds => Obstacle::Holder,
+                ContenderState::Waits => Obstacle::Queued,
             },
         }
     }
 }
 
-/// That one owner waits for another.
+/// A wait of one owner for another.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Wait {
-    /// Who waits.
+    /// The owner that waits.
     pub waiter: String,
-    /// For which lock.
+    /// The lock that it waits for.
     pub path: String,
-    /// Who is in the way.
+    /// The owner that blocks it.
     pub blocker: String,
-    /// How it is in the way.
+    /// How it blocks it.
     pub obstacle: Obstacle,
 }
 
-/// How a contender is in the way of another.
+/// How a contender blocks another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
     /// It holds the lock.
     Holder,
-    /// It waits too, but it is first.
+    /// It also waits, but is before the other in the queue.
     Queued,
 }
 
@@ -200,20 +199,19 @@ impl fmt::Display for Wait {
     }
 }
 
-/// Owners none of whom can go on. Displayed as the circle of waits.
+/// Owners of which none can continue. Displayed as the cycle of waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// A shortest circle: each blocker is the next waiter, the last one's is the first. It begins
-    /// with the first owner by name. Whoever stands between two of them in a queue without being
-    /// part of the problem is not in it.
-    pub circle: Vec<Wait>,
-    /// The other owners who wait for this circle and for whom it waits, in order.
+    /// A shortest cycle: each blocker is the next waiter, and the last one's is the first. It begins with the first
+    /// owner by name. An owner that is between two of them in a queue without being part of the problem is not in it.
+    pub cycle: Vec<Wait>,
+    /// The other owners that wait for this cycle and for which it waits, in order.
     pub stuck: Vec<String>,
 }
 
 impl fmt::Display for Deadlock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, wait) in self.circle.iter().enumerate() {
+        for (index, wait) in self.cycle.iter().enumerate() {
             let separator = if index == 0 { "" } else { "; " };
             write!(f, "{separator}{wait}")?;
         }
@@ -232,13 +230,13 @@ pub struct WaitForGraph<'l> {
 }
 
 impl<'l> WaitForGraph<'l> {
-    /// The graph of these locks. Owners of the same name are the same owner in all of them.
+    /// Creates the graph of these locks. Owners of the same name are the same owner in all of them.
     #[must_use]
     pub fn new(locks: &'l [LockQueue]) -> Self {
         Self { locks }
     }
 
-    /// Who waits directly for whom, in order of names. Two of one owner in a queue count too.
+    /// Returns which owner waits directly for which, in order of names. Waits of an owner for itself count too.
     #[must_use]
     pub fn edges(&self) -> Vec<Wait> {
         let mut edges: Vec<Wait> = self.locks.iter().flat_map(LockQueue::waits).collect();
@@ -247,8 +245,8 @@ impl<'l> WaitForGraph<'l> {
         edges
     }
 
-    /// All deadlocks, in the order of their first owners. The same locks give the same answer,
-    /// in whatever order they were listed.
+    /// Returns all deadlocks, in the order of their first owners. The same locks give the same result, in whatever
+    /// order they are listed.
     #[must_use]
     pub fn deadlocks(&self) -> Vec<Deadlock> {
         search::deadlocks(self.locks)

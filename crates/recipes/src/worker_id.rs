@@ -1,22 +1,21 @@
-//! Worker ids: small numbers out of a range, each leased to one process at a time.
+//! Worker ids: small numbers from a range, each leased to one process at a time.
 //!
-//! In: a range. Out: a lease of the smallest number that is free, and word when it is lost.
+//! In: a range. Out: a lease of the smallest free number, which reports when it is lost.
 //!
 //! ```text
-//! <path>/workers/<n>               ephemeral; data: a UUID that tells this lease from all others
+//! <path>/workers/<n>               ephemeral; data: a UUID that distinguishes this lease from all others
 //! <path>/times/<n>                 persistent; data: a time in ms since 1970, as text
 //! <path>/identities/<identity>     persistent; data: the n that this identity had last, as text
 //! ```
 //! Ours: Curator has no such recipe.
 //!
 //! # Why no two processes use one number for the same time
-//! A lease alone cannot promise that: a process that was paused does not know that its session has
-//! ended. So a lease also reserves *time*: who wants to stamp something with `n` and a moment first
-//! moves `times/<n>` behind that moment. A lease is taken in one transaction with a change of
-//! `times/<n>`, each later change depends on the version before it, and a new owner begins after the
-//! time that it found. Therefore the moments of two owners never overlap, whatever clocks, pauses
-//! and networks do. Giving up a lease depends on the version too, so that a late or repeated request
-//! cannot take the node of the next owner away.
+//! A lease alone cannot guarantee that: a process that was paused does not know that its session has ended. So a
+//! lease also reserves *time*: a process that wants to use `n` together with a timestamp first moves `times/<n>`
+//! beyond that timestamp. A lease is taken in one transaction with a change of `times/<n>`, each later change depends
+//! on the version before it, and a new owner begins after the time that it found. Therefore the timestamps of two
+//! owners never overlap, whatever clocks, pauses and networks do. Releasing a lease depends on the version too, so
+//! that a late or repeated request cannot delete the node of the next owner.
 
 use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -57,8 +56,8 @@ pub struct WorkerIds {
 }
 
 impl WorkerIds {
-    /// Numbers of `range`, kept below `path`; nothing is done yet. All who share a path should use
-    /// the same range.
+    /// Creates a handle for the numbers of `range`, stored below `path`, without any request. All clients that share
+    /// a path should use the same range.
     ///
     /// # Errors
     /// If the range is empty.
@@ -68,13 +67,13 @@ impl WorkerIds {
         range: RangeInclusive<u16>,
     ) -> Result<Self> {
         if range.is_empty() {
-            return Err(Error::invalid("an empty range of worker ids"));
+            return Err(Error::invalid("the range of worker ids is empty"));
         }
         let holder = Holder::new(client, "").until_session_timeout();
         Ok(WorkerIds { holder, path: path.into(), range, identity: None })
     }
 
-    /// Prefers the number that this identity had last, if nobody else has it now: a host's name, say.
+    /// Prefers the number that this identity had last, if no other client has it now: a host name, for example.
     ///
     /// # Errors
     /// If it cannot be the name of a node.
@@ -88,21 +87,21 @@ impl WorkerIds {
         Ok(self)
     }
 
-    /// When a lease counts as lost, and the ACL of the nodes.
+    /// Sets when a lease counts as lost, and the ACL of the nodes.
     #[must_use]
     pub fn options(mut self, options: &HoldOptions) -> Self {
         self.holder.set(options);
         self
     }
 
-    /// The numbers to lease from.
+    /// Returns the numbers to lease from.
     #[must_use]
     pub fn range(&self) -> RangeInclusive<u16> {
         self.range.clone()
     }
 
-    /// Leases the smallest number that is free. One whose time, as its last owner left it, is still
-    /// to come is taken only if there is no other. Dropping the future gives the number back.
+    /// Leases the smallest free number. A number whose time, as its last owner left it, is still in the future is
+    /// taken only if there is no other. Dropping the future releases the number.
     ///
     /// # Errors
     /// [`Error::Full`] if all are taken.
@@ -110,8 +109,8 @@ impl WorkerIds {
         let session = self.holder.client.connected_session().await?;
         let (send, receive) = oneshot::channel();
         let workers = self.clone();
-        // Runs to its end even if the caller does not wait for it: a lease that nobody takes is
-        // dropped, and so given back.
+        // Runs to its end even if the caller no longer waits: a lease that is not received is dropped, and thereby
+        // released.
         tokio::spawn(async move {
             let leased = Search::new(&workers, session).run().await;
             let _ = send.send(leased);
@@ -144,7 +143,7 @@ fn parse_time(path: &str, node: &Node) -> Result<u64> {
     })
 }
 
-/// The clock's time in milliseconds since 1970; 0 if it shows a time before that.
+/// Returns the clock's time in milliseconds since 1970; 0 if it shows a time before that.
 pub(crate) fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

@@ -1,20 +1,19 @@
-//! Every example is run as its user would, as a program of its own against a server, and must say
-//! what its first reader expects.
+//! Runs every example as its user would, as a separate program against a server, and checks its output.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use herdsman_testing::TestServer;
 
-/// An example and a line of its output that shows that it did what it is for.
+/// An example and a line of its output that shows that it has done its work.
 const EXAMPLES: &[(&str, &str)] = &[
-    ("barrier", "worker 3 was there"),
-    ("cache", "all gone"),
+    ("barrier", "worker 3 is done"),
+    ("cache", "all deleted"),
     ("client", "closed: true"),
     ("commands", "2 answers, 0 missing"),
     ("configuration", "now: Some(50)"),
-    ("deadlock", "ann had both"),
-    ("discovery", "web-1 has gone"),
+    ("deadlock", "ann held both"),
+    ("discovery", "web-1 was removed"),
     ("ids", "visits: 1"),
     ("leader_election", "3 different tokens"),
     ("load_balancing", "picked: {\"large\": 30, \"small\": 10}"),
@@ -33,7 +32,7 @@ fn examples_dir() -> PathBuf {
 }
 
 #[test]
-fn every_example_does_what_it_says() {
+fn every_example_prints_the_expected_line() {
     let server = TestServer::start();
     for (name, expected) in EXAMPLES {
         let mut command = Command::new(examples_dir().join(name));

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use herdsman_client::Client;
 use herdsman_recipes::lock::{DeadlockWatchdog, Remedy, find_deadlocks, find_locks, read_queues};
-use herdsman_recipes::wait_for::{Contender, LockKind, Standing};
+use herdsman_recipes::wait_for::{Contender, ContenderState, LockKind};
 
 use super::outcome::Outcome;
 use super::output::print_line;
@@ -71,13 +71,13 @@ async fn watch(zk: &Client, arguments: &Arguments) -> Result<Outcome> {
 }
 
 fn describe(contender: &Contender) -> String {
-    let standing = match contender.standing {
-        Standing::Holds => "holds",
-        Standing::Waits => "waits",
+    let state = match contender.state {
+        ContenderState::Holds => "holds",
+        ContenderState::Waits => "waits",
     };
     let kind = match contender.kind {
         LockKind::Read => " (to read)",
         LockKind::Write => "",
     };
-    format!("{standing} {}{kind}", contender.owner)
+    format!("{state} {}{kind}", contender.owner)
 }

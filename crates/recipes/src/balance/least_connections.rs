@@ -1,9 +1,8 @@
-//! The instance that has the least to do.
+//! The instance with the least load.
 //!
-//! In: what instances say of themselves ([`Loads`]), and what this process has under way with
-//! them. What they say is always late, so requests of one's own are added as they begin. An
-//! instance that has already counted them counts them twice; that is harmless, as it only makes
-//! each process spread its own requests more evenly.
+//! In: the loads that instances report ([`Loads`]), and the requests that this process has in flight. Reported loads
+//! are always late, so this process's own requests are added as they begin. An instance that has already counted them
+//! has them counted twice; that is harmless, because it only makes each process spread its own requests more evenly.
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, HashMap};
@@ -15,21 +14,21 @@ use parking_lot::Mutex;
 use super::round_robin::Turn;
 use super::{Instance, in_service};
 
-/// How much each instance has to do, as far as is known.
+/// The load of each instance, as far as it is known.
 pub trait Loads: Send {
-    /// The number of connections or requests of an instance; 0 if nothing is known of it.
+    /// Returns the number of connections or requests of an instance; 0 if nothing is known about it.
     fn load(&self, id: &str) -> u64;
 
-    /// The same, or `None` if something should be known of the instance, but is not, or no longer. If this
-    /// is so for one of the instances to pick from, the loads of the others are not asked for in this
-    /// pick: only requests of one's own count then, for all instances. A busy instance of which nothing
-    /// is known would otherwise look idle, and get everything.
+    /// Returns the same, or `None` if the load should be known, but is not, or is no longer. If this is so for one of
+    /// the instances to pick from, the loads of the others are not used in this pick: for all instances, only this
+    /// process's own requests count. A busy instance whose load is unknown would otherwise look idle and get every
+    /// request.
     fn known_load(&self, id: &str) -> Option<u64> {
         Some(self.load(id))
     }
 }
 
-/// Nothing is known: only requests of one's own count.
+/// No loads are known: only this process's own requests count.
 impl Loads for () {
     fn load(&self, _: &str) -> u64 {
         0
@@ -58,8 +57,8 @@ impl<L: Loads + Sync + ?Sized> Loads for Arc<L> {
     }
 }
 
-/// Picks the instance whose load, with one request more, is the least for its weight. Among equals
-/// it goes by turns, so that an idle service is spread as well.
+/// Picks the instance whose load, with one request more, is the least for its weight. Equal instances take turns, so
+/// that requests to an idle service are spread as well.
 ///
 /// ```
 /// # use herdsman_recipes::balance::{Instance, LeastConnections};
@@ -84,21 +83,21 @@ pub struct LeastConnections {
     turn: Turn,
 }
 
-/// Requests under way by id. An id is here only while there are any, so the map is no larger than
-/// the number of guards.
+/// Requests in flight by id. An id has an entry only while it has requests, so the map is no larger than the number
+/// of guards.
 type Counts = BTreeMap<Arc<str>, u64>;
 
 impl LeastConnections {
-    /// Asks `loads` at each pick. `()` if nothing is known.
+    /// Creates the strategy. It reads `loads` at each pick; pass `()` if no loads are known.
     #[must_use]
     pub fn new(loads: impl Loads + 'static) -> Self {
         Self { loads: Box::new(loads), counts: Arc::default(), turn: Turn::default() }
     }
 
-    /// The instance with the least to do. A pick by itself counts as nothing under way: that is
-    /// what [`begin`](Self::begin) is for.
+    /// Returns the instance with the least load. A pick alone does not count as a request in flight; call
+    /// [`begin`](Self::begin) for that.
     pub fn pick<'i, I: Instance>(&mut self, instances: &'i [I]) -> Option<&'i I> {
-        // Loads may change at any time, so each is asked for once.
+        // Loads may change at any time, so each is read once.
         let loads: Option<Vec<u64>> =
             in_service(instances).map(|instance| self.loads.known_load(instance.id())).collect();
         let loads = loads.unwrap_or_default().into_iter().chain(std::iter::repeat(0));
@@ -113,7 +112,7 @@ impl LeastConnections {
         Some(picked)
     }
 
-    /// Counts a request to an instance as under way until the guard is dropped.
+    /// Counts a request to an instance as in flight until the guard is dropped.
     pub fn begin(&self, id: &str) -> InFlight {
         let mut counts = self.counts.lock();
         let id = counts.get_key_value(id).map_or_else(|| Arc::from(id), |(id, _)| Arc::clone(id));
@@ -121,7 +120,7 @@ impl LeastConnections {
         InFlight { counted: Some((Arc::clone(&self.counts), id)) }
     }
 
-    /// How many requests to an instance this process has under way.
+    /// Returns how many requests to an instance this process has in flight.
     #[must_use]
     pub fn in_flight(&self, id: &str) -> u64 {
         self.counts.lock().get(id).copied().unwrap_or(0)
@@ -169,14 +168,14 @@ impl PartialEq for Cost {
 
 impl Eq for Cost {}
 
-/// A request that is under way. Dropping it ends the count, on whatever thread.
-#[must_use = "the request counts as under way until this is dropped"]
+/// A request in flight. Dropping it ends the count; it can be dropped on any thread.
+#[must_use = "the request counts as in flight until this is dropped"]
 pub struct InFlight {
     counted: Option<(Arc<Mutex<Counts>>, Arc<str>)>,
 }
 
 impl InFlight {
-    /// A request that nobody counts.
+    /// Creates a request that is not counted.
     pub(super) fn uncounted() -> Self {
         Self { counted: None }
     }
@@ -223,7 +222,7 @@ mod tests {
         let mut least = LeastConnections::new(loads(&[("a", 3), ("b", 1), ("c", 2)]));
         assert_eq!(tally(10, || least.pick(&list)).into_iter().collect::<Vec<_>>(), [("b", 10)]);
         let mut least = LeastConnections::new(loads(&[("a", 3), ("b", 1)]));
-        assert_eq!(id_of(least.pick(&list)), "c", "of whom nothing is known");
+        assert_eq!(id_of(least.pick(&list)), "c", "whose load is not known");
     }
 
     #[test]
@@ -292,7 +291,7 @@ mod tests {
         assert_eq!(id_of(least.pick(&list)), "a");
         drop(two);
         assert_eq!(least.in_flight("b"), 2);
-        assert_eq!(id_of(least.pick(&list)), "b", "equal, and a had its turn");
+        assert_eq!(id_of(least.pick(&list)), "b", "equal, and it was a's turn before");
     }
 
     #[test]
@@ -330,22 +329,26 @@ mod tests {
         let _own = [least.begin("silent"), least.begin("b")];
         assert_eq!(tally(4, || least.pick(&list)).into_iter().collect::<Vec<_>>(), [("a", 4)]);
         let list = instances(&[("a", 1), ("b", 1), ("silent", 0)]);
-        assert_eq!(id_of(least.pick(&list)), "b", "one that takes no traffic does not matter");
+        assert_eq!(
+            id_of(least.pick(&list)),
+            "b",
+            "an instance that takes no traffic does not matter"
+        );
     }
 
     #[test]
-    fn counts_of_those_who_stay_survive_a_change_of_the_list() {
+    fn counts_of_remaining_instances_survive_a_change_of_the_list() {
         let mut least = LeastConnections::new(());
         let _busy = least.begin("a");
-        let gone = least.begin("gone");
+        let left = least.begin("left");
         let list = instances(&[("a", 1), ("c", 1)]);
         assert_eq!(tally(4, || least.pick(&list)).into_iter().collect::<Vec<_>>(), [("c", 4)]);
-        drop(gone);
+        drop(left);
         assert_eq!(least.counts.lock().len(), 1);
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         let mut least = LeastConnections::new(());
         assert_eq!(id_of(least.pick(&instances(&[]))), "-");
         assert_eq!(id_of(least.pick(&instances(&[("a", 0), ("b", 0)]))), "-");

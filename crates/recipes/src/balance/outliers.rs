@@ -1,12 +1,12 @@
-//! Instances with errors are set aside for a while.
+//! Sets instances with errors aside for a while.
 //!
-//! In: errors and successes as callers note them, and the time. Out: the instances worth trying.
-//! The numbers are those of Curator's `DownInstancePolicy`: two errors, 30 seconds. Unlike there,
-//! the 30 seconds run from the error that was one too many, and a success makes the count start
-//! again, so that a busy instance is not set aside for two errors among thousands of requests.
+//! In: errors and successes as callers record them, and the time. Out: the instances worth trying. The defaults are
+//! those of Curator's `DownInstancePolicy`: two errors, 30 seconds. Unlike there, the 30 seconds start at the error
+//! that exceeded the limit, and a success resets the count, so that a busy instance is not set aside for two errors
+//! among thousands of requests.
 //!
-//! Invariant: not all are set aside. If all are down, all are used: some error is better than
-//! certain failure, and perhaps the fault is ours.
+//! Invariant: never all instances are set aside. If all have errors, all are used: some errors are better than
+//! certain failure, and the fault may be on this side.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU32;
@@ -17,9 +17,9 @@ use super::{Instance, in_service};
 /// When to set an instance aside, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutlierPolicy {
-    /// So many errors set it aside, if they are no further apart than `set_aside_for`.
+    /// The number of errors after which it is set aside, if they are no further apart than `set_aside_for`.
     pub errors: NonZeroU32,
-    /// For how long.
+    /// How long it stays set aside.
     pub set_aside_for: Duration,
 }
 
@@ -30,7 +30,7 @@ impl Default for OutlierPolicy {
     }
 }
 
-/// Which instances had errors.
+/// The errors of each instance, and whether it is set aside.
 ///
 /// ```
 /// # use herdsman_recipes::balance::Instance;
@@ -58,7 +58,7 @@ pub struct Outliers {
 enum Note {
     /// Errors so far, the first of them at `since`.
     Counting { errors: u32, since: Instant },
-    /// Too many: set aside since then.
+    /// Too many errors: set aside since then.
     SetAside { since: Instant },
 }
 
@@ -71,14 +71,14 @@ impl Note {
 }
 
 impl Outliers {
-    /// No errors yet.
+    /// Creates a record without errors.
     #[must_use]
     pub fn new(policy: OutlierPolicy) -> Self {
         Self { policy, notes: BTreeMap::new() }
     }
 
-    /// Notes an error of an instance. Errors of one that is set aside change nothing: they come
-    /// from requests that were under way before.
+    /// Records an error of an instance. Errors of an instance that is set aside change nothing: they belong to
+    /// requests that were in flight before.
     pub fn note_error(&mut self, id: &str, now: Instant) {
         self.forget_old(now);
         let note =
@@ -91,16 +91,15 @@ impl Outliers {
         }
     }
 
-    /// Forgets the errors counted so far. One that is set aside stays there: the success comes
-    /// from a request that was under way before, or from all being set aside.
+    /// Forgets the errors counted so far. An instance that is set aside stays so: the success belongs to a request
+    /// that was in flight before, or to one that was sent while all were set aside.
     pub fn note_success(&mut self, id: &str) {
         if matches!(self.notes.get(id), Some(Note::Counting { .. })) {
             self.notes.remove(id);
         }
     }
 
-    /// The instances that are not set aside; all of them if there would be none that takes
-    /// traffic.
+    /// Returns the instances that are not set aside; all of them if no instance that takes traffic would be left.
     pub fn usable<'i, I: Instance>(&mut self, instances: &'i [I], now: Instant) -> Vec<&'i I> {
         self.forget_old(now);
         let set_aside =
@@ -111,7 +110,7 @@ impl Outliers {
         instances.iter().filter(|instance| !set_aside(instance)).collect()
     }
 
-    /// Ends what is over. This also bounds the notes: each is of the last `set_aside_for`.
+    /// Removes what has expired. This also bounds the notes: each is from the last `set_aside_for`.
     fn forget_old(&mut self, now: Instant) {
         let OutlierPolicy { set_aside_for, .. } = self.policy;
         self.notes.retain(|_, note| now.saturating_duration_since(note.since()) < set_aside_for);
@@ -169,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_success_forgives_errors_but_not_a_sentence() {
+    fn a_success_clears_errors_but_does_not_end_the_time_aside() {
         let (mut outliers, now) = (outliers(), Instant::now());
         let list = [("a", 1), ("b", 1)];
         outliers.note_error("a", now);
@@ -201,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_from_before_is_no_harm() {
+    fn an_earlier_time_does_no_harm() {
         let (mut outliers, now) = (outliers(), Instant::now());
         outliers.note_error("a", now + 10 * SECOND);
         outliers.note_error("a", now);

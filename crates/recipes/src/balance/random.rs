@@ -1,24 +1,24 @@
-//! Any instance, all as likely as each other or as likely as their weights say.
+//! Any instance, with equal probability or by weight.
 //!
-//! Nothing is remembered between picks, so the list may change at will. The generator is passed
-//! in, so that a test can seed it.
+//! No state is kept between picks, so the list may change at any time. The generator is passed in, so that a test can
+//! seed it.
 
 use super::{Instance, in_service};
 
-/// Picks any instance, each as likely as the others.
+/// Picks any instance, all with the same probability.
 #[derive(Debug)]
 pub struct Random {
     rng: fastrand::Rng,
 }
 
 impl Random {
-    /// `fastrand::Rng::new()` is a good generator here.
+    /// Creates the strategy. `fastrand::Rng::new()` is a good generator here.
     #[must_use]
     pub fn new(rng: fastrand::Rng) -> Self {
         Self { rng }
     }
 
-    /// Any instance.
+    /// Returns any instance.
     pub fn pick<'i, I: Instance>(&mut self, instances: &'i [I]) -> Option<&'i I> {
         match in_service(instances).count() {
             0 => None,
@@ -46,13 +46,13 @@ pub struct WeightedRandom {
 }
 
 impl WeightedRandom {
-    /// `fastrand::Rng::new()` is a good generator here.
+    /// Creates the strategy. `fastrand::Rng::new()` is a good generator here.
     #[must_use]
     pub fn new(rng: fastrand::Rng) -> Self {
         Self { rng }
     }
 
-    /// Any instance, by weight.
+    /// Returns any instance, by weight.
     pub fn pick<'i, I: Instance>(&mut self, instances: &'i [I]) -> Option<&'i I> {
         let total: u64 = instances.iter().map(|instance| u64::from(instance.weight())).sum();
         if total == 0 {
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn random_minds_no_weight_but_zero() {
+    fn random_ignores_all_weights_but_zero() {
         let list = instances(&[("a", 1), ("none", 0), ("b", 1000)]);
         let mut random = Random::new(fastrand::Rng::with_seed(42));
         let counts = tally(10_000, || random.pick(&list));
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         for list in [instances(&[]), instances(&[("a", 0), ("b", 0)])] {
             assert!(Random::new(fastrand::Rng::with_seed(1)).pick(&list).is_none());
             assert!(WeightedRandom::new(fastrand::Rng::with_seed(1)).pick(&list).is_none());
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_left_is_not_picked_and_one_that_came_is() {
+    fn an_instance_that_left_is_not_picked_and_a_new_one_is() {
         let before = instances(&[("a", 1), ("b", 5)]);
         let after = instances(&[("b", 5), ("c", 5)]);
         let mut random = Random::new(fastrand::Rng::with_seed(3));

@@ -1,8 +1,8 @@
 //! Each instance in turn.
 //!
-//! The turn goes by the order of ids and not by positions in the list: what is remembered is
-//! whose turn it was, and the next is the first id after it. So an instance that comes or leaves
-//! neither skips nor repeats anyone else, and the order of the list does not matter.
+//! Turns follow the order of ids and not positions in the list: the id of the last pick is remembered, and the next
+//! pick is the first id after it. So an instance that joins or leaves neither skips nor repeats another one, and the
+//! order of the list does not matter.
 
 use super::{Instance, in_service};
 
@@ -24,20 +24,20 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// Begins with the first instance.
+    /// Starts with the first instance.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Begins with any instance. If many clients start at the same time, they should not all send
-    /// their first request to the same one.
+    /// Starts with a random instance, so that many clients that start at the same time do not all send their first
+    /// request to the same one.
     #[must_use]
     pub fn starting_anywhere(rng: fastrand::Rng) -> Self {
         Self { start: Some(rng), ..Self::default() }
     }
 
-    /// The instance whose turn it is.
+    /// Returns the instance whose turn it is.
     pub fn pick<'i, I: Instance>(&mut self, instances: &'i [I]) -> Option<&'i I> {
         let count = in_service(instances).count();
         if count == 0 {
@@ -51,14 +51,14 @@ impl RoundRobin {
     }
 }
 
-/// Whose turn it was.
+/// The id of the last pick.
 #[derive(Debug, Default)]
 pub(super) struct Turn {
     last: Option<String>,
 }
 
 impl Turn {
-    /// The first id after the last one, or the first of all if there is none.
+    /// Returns the first id after the last one, or the first of all if there is none.
     pub(super) fn next<'i, I: Instance>(
         &self,
         instances: impl Iterator<Item = &'i I>,
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         assert_eq!(turns(&mut RoundRobin::new(), &[], 2), "--");
         assert_eq!(turns(&mut RoundRobin::new(), &[("a", 0), ("b", 0)], 2), "--");
         let mut anywhere = RoundRobin::starting_anywhere(fastrand::Rng::with_seed(1));
@@ -108,10 +108,10 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_the_list_skips_and_repeats_nobody() {
+    fn a_change_of_the_list_neither_skips_nor_repeats() {
         let mut round_robin = RoundRobin::new();
         assert_eq!(turns(&mut round_robin, &[("a", 1), ("b", 1), ("d", 1)], 2), "ab");
-        // The one whose turn it was leaves; another comes; the order is another.
+        // The instance of the last pick leaves, another one joins, and the order changes.
         assert_eq!(turns(&mut round_robin, &[("d", 1), ("c", 1), ("a", 1)], 4), "cdac");
         assert_eq!(turns(&mut round_robin, &[], 1), "-");
         assert_eq!(turns(&mut round_robin, &[("a", 1), ("d", 1)], 3), "dad");

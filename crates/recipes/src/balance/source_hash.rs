@@ -1,21 +1,20 @@
-//! The same source to the same instance, by consistent hashing.
+//! The same instance for the same source, by consistent hashing.
 //!
 //! Each instance has many points on a ring of 64-bit numbers (virtual nodes); a source belongs to
 //! the first point at or after its own hash. With n instances:
 //! - if one leaves, its sources move, 1/n of all on average, and no others;
-//! - if one comes, 1/(n+1) of all move on average, all of them to the newcomer;
+//! - if one joins, 1/(n+1) of all move on average, all of them to the new one;
 //! - shares differ: with 160 points each their standard deviation is about 8 % of the mean.
 //!
-//! The ring follows from the ids alone, so all processes agree on it. Weights above 0 do not
-//! matter: otherwise a change of weight would move sources, which is what one chose this strategy
-//! to avoid.
+//! The ring follows from the ids alone, so all processes agree on it. Weights above 0 are ignored: otherwise a change
+//! of weight would move sources, which this strategy is meant to avoid.
 
 use std::num::NonZeroU16;
 
 use super::{Instance, in_service};
 use crate::stable_hash::stable_hash;
 
-/// Picks the same instance for the same source as long as it is there.
+/// Picks the same instance for the same source as long as that instance is in the list.
 ///
 /// ```
 /// # use herdsman_recipes::balance::{Instance, SourceHash};
@@ -36,24 +35,24 @@ pub struct SourceHash {
 }
 
 impl SourceHash {
-    /// How many points an instance has unless said otherwise. They take 2.5 KB of memory.
+    /// The number of points of an instance by default. They take 2.5 KB of memory.
     pub const POINTS_EACH: NonZeroU16 = NonZeroU16::new(160).expect("160 is not zero");
 
-    /// A ring with [`POINTS_EACH`](Self::POINTS_EACH) points for each instance.
+    /// Creates a ring with [`POINTS_EACH`](Self::POINTS_EACH) points for each instance.
     #[must_use]
     pub fn new() -> Self {
         Self::with_points(Self::POINTS_EACH)
     }
 
-    /// A ring with as many points for each instance: four times as many halve the differences
-    /// between shares. All who should agree must use the same number.
+    /// Creates a ring with this many points for each instance: four times as many halve the differences between
+    /// shares. All processes that should agree must use the same number.
     #[must_use]
     pub fn with_points(points_each: NonZeroU16) -> Self {
         Self { points_each, ids: Vec::new(), ring: Vec::new() }
     }
 
-    /// The instance for a source. Cheap as long as the list is the same, in the same order, as
-    /// the last time; otherwise the ring is made anew.
+    /// Returns the instance for a source. Cheap as long as the list is the same, in the same order, as the last time;
+    /// otherwise the ring is computed again.
     pub fn pick<'i, I: Instance>(
         &mut self,
         instances: &'i [I],
@@ -86,7 +85,7 @@ fn plan_ring(ids: &[String], points_each: NonZeroU16) -> Vec<(u64, usize)> {
         .enumerate()
         .flat_map(|(index, id)| points(id).map(move |point| (point, index)))
         .collect();
-    // If two points coincide, the first id has it, whatever the order of the list.
+    // If two points coincide, the first id gets the point, whatever the order of the list.
     ring.sort_unstable_by_key(|(point, index)| (*point, &ids[*index]));
     ring.dedup_by_key(|(point, _)| *point);
     ring
@@ -100,24 +99,24 @@ mod tests {
 
     const SOURCES: usize = 20_000;
 
-    /// Where each source goes.
+    /// The instance that each source is sent to.
     fn placement(by_source: &mut SourceHash, list: &[Named]) -> Vec<String> {
         let pick = |n| by_source.pick(list, format!("10.0.{}.{}", n / 256, n % 256));
         (0..SOURCES).map(pick).map(|picked| picked.unwrap().id().to_owned()).collect()
     }
 
     #[test]
-    fn one_of_ten_that_leaves_moves_its_sources_only() {
+    fn only_the_sources_of_an_instance_that_leaves_move() {
         let mut by_source = SourceHash::new();
         let all = nodes(10);
         let before = placement(&mut by_source, &all);
-        for gone in 0..10 {
+        for removed in 0..10 {
             let mut rest = all.clone();
-            let gone = rest.remove(gone);
+            let removed = rest.remove(removed);
             let after = placement(&mut by_source, &rest);
             for (before, after) in before.iter().zip(&after) {
-                assert!(before == after || before == gone.id());
-                assert_ne!(after, gone.id());
+                assert!(before == after || before == removed.id());
+                assert_ne!(after, removed.id());
             }
             let moved = before.iter().zip(&after).filter(|(before, after)| before != after).count();
             assert!((SOURCES / 14..SOURCES / 7).contains(&moved), "{moved}");
@@ -125,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_comes_takes_a_share_from_the_others() {
+    fn a_new_instance_takes_a_share_from_the_others() {
         let mut by_source = SourceHash::new();
         let before = placement(&mut by_source, &nodes(10));
         let after = placement(&mut by_source, &nodes(11));
@@ -175,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         let mut by_source = SourceHash::new();
         assert!(by_source.pick(&instances(&[("a", 0)]), "x").is_none());
         assert!(by_source.pick(&instances(&[("a", 1)]), "x").is_some());

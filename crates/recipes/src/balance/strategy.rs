@@ -8,7 +8,7 @@ use super::{
     WeightedRoundRobin,
 };
 
-/// One of the six algorithms, with what it remembers. Each algorithm's type turns into it.
+/// One of the six algorithms, with its state. Each algorithm's type converts into it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Strategy {
@@ -27,7 +27,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
-    /// Picks an instance for a request from `source`, which [`SourceHash`] alone minds.
+    /// Picks an instance for a request from `source`, which only [`SourceHash`] uses.
     pub fn pick<'i, I: Instance>(
         &mut self,
         instances: &'i [I],
@@ -43,8 +43,7 @@ impl Strategy {
         }
     }
 
-    /// Counts a request to an instance as under way until the guard is dropped, if the algorithm
-    /// minds.
+    /// Counts a request to an instance as in flight until the guard is dropped, if the algorithm uses such counts.
     pub fn begin(&self, id: &str) -> InFlight {
         match self {
             Self::LeastConnections(strategy) => strategy.begin(id),
@@ -77,7 +76,7 @@ from_algorithm! { RoundRobin Random SourceHash WeightedRoundRobin WeightedRandom
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// `round-robin`: [`RoundRobin`], beginning anywhere.
+    /// `round-robin`: [`RoundRobin`], starting with a random instance.
     RoundRobin,
     /// `random`: [`Random`].
     Random,
@@ -91,7 +90,7 @@ pub enum Algorithm {
     LeastConnections,
 }
 
-/// The name is none of an [`Algorithm`].
+/// No [`Algorithm`] has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown balancing algorithm {name:?}; known are round-robin, random, source-hash, \
@@ -102,7 +101,7 @@ pub struct UnknownAlgorithm {
 }
 
 impl Algorithm {
-    /// All of them.
+    /// All algorithms.
     pub const ALL: [Self; 6] = [
         Self::RoundRobin,
         Self::Random,
@@ -112,7 +111,7 @@ impl Algorithm {
         Self::LeastConnections,
     ];
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -125,8 +124,8 @@ impl Algorithm {
         }
     }
 
-    /// Its strategy. The random ones, and the start of `round-robin`, come from `rng`;
-    /// `least-connections` asks `loads`, which is `()` if nothing is known.
+    /// Returns its strategy. The random strategies, and the start of `round-robin`, use `rng`; `least-connections`
+    /// uses `loads`, which is `()` if no loads are known.
     #[must_use]
     pub fn strategy(self, rng: fastrand::Rng, loads: impl Loads + 'static) -> Strategy {
         match self {
@@ -161,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back() {
+    fn names_are_parsed_back() {
         for algorithm in Algorithm::ALL {
             assert_eq!(algorithm.to_string().parse(), Ok(algorithm));
         }
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn every_algorithm_leaves_zero_weights_alone_and_finds_nobody_in_nothing() {
+    fn every_algorithm_ignores_zero_weights_and_empty_lists() {
         for algorithm in Algorithm::ALL {
             let mut strategy = algorithm.strategy(fastrand::Rng::with_seed(1), ());
             assert!(strategy.pick(&instances(&[]), "x").is_none(), "{algorithm}");

@@ -1,10 +1,10 @@
-//! Instances for the tests of this folder, and what the tests count.
+//! Instances for the tests of this folder, and helpers that count picks.
 
 use std::collections::BTreeMap;
 
 use super::Instance;
 
-/// An instance that is nothing but its name and weight.
+/// An instance that has only a name and a weight.
 #[derive(Clone, Debug)]
 pub(super) struct Named {
     id: String,
@@ -42,7 +42,7 @@ pub(super) fn tally<'i>(
     counts
 }
 
-/// Pearson's measure of how far counts are from what the weights say.
+/// Pearson's chi-square: how far counts are from what the weights require.
 pub(super) fn chi_square(counts: &BTreeMap<&str, usize>, list: &[Named]) -> f64 {
     let picks: usize = counts.values().sum();
     let total: f64 = list.iter().map(|instance| f64::from(instance.weight)).sum();

@@ -1,12 +1,11 @@
 //! Each instance in turn, as often as its weight says.
 //!
-//! nginx's smooth algorithm: each instance has a credit; at each pick all credits grow by the
-//! weights, the largest is picked, and pays the sum of all weights. So weights 5, 1, 1 give
-//! `a a b a c a a` and not five of `a` in a row.
+//! nginx's smooth algorithm: each instance has a credit; at each pick all credits grow by the weights, and the
+//! largest is picked and reduced by the sum of all weights. So weights 5, 1, 1 give `a a b a c a a` and not five of
+//! `a` in a row.
 //!
-//! Invariant: no credit is ever further from zero than twice the sum of the present weights.
-//! Without it an instance that owed much under former, greater weights would get nothing for a long
-//! time.
+//! Invariant: no credit is ever further from zero than three times the sum of the current weights. Without it an
+//! instance with a large debt from former, greater weights would get nothing for a long time.
 
 use std::collections::BTreeMap;
 
@@ -40,19 +39,19 @@ struct Credit {
 }
 
 impl WeightedRoundRobin {
-    /// All begin without credit.
+    /// Starts without credit for any instance.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The instance whose turn it is.
+    /// Returns the instance whose turn it is.
     pub fn pick<'i, I: Instance>(&mut self, instances: &'i [I]) -> Option<&'i I> {
         let total: i64 = instances.iter().map(|instance| i64::from(instance.weight())).sum();
         self.round += 1;
         let mut richest: Option<(&I, i64)> = None;
         for instance in in_service(instances) {
-            let amount = self.pay_in(instance, total);
+            let amount = self.add_credit(instance, total);
             let is_richer = richest.is_none_or(|(other, most)| {
                 amount > most || (amount == most && instance.id() < other.id())
             });
@@ -69,11 +68,11 @@ impl WeightedRoundRobin {
         Some(picked)
     }
 
-    /// Adds the weight to an instance's credit; a newcomer begins with nothing.
-    fn pay_in(&mut self, instance: &impl Instance, total: i64) -> i64 {
+    /// Adds the weight to an instance's credit; a new instance starts with none.
+    fn add_credit(&mut self, instance: &impl Instance, total: i64) -> i64 {
         let id = instance.id();
         let before = self.credits.get(id).map_or(0, |credit| credit.amount);
-        // Constant weights leave credits a little above their sum at times, such as 1.05 times with 5, 15, 17, 1, 1, 15.
+        // Constant weights leave credits a little above their sum at times: 1.05 times with 5, 15, 17, 1, 1, 15.
         let amount = before.clamp(-total, 2 * total) + i64::from(instance.weight());
         let credit = Credit { amount, round: self.round };
         match self.credits.get_mut(id) {
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_from_nothing() {
+    fn an_empty_list_yields_no_instance() {
         assert_eq!(turns(&mut WeightedRoundRobin::new(), &[], 2), "--");
         assert_eq!(turns(&mut WeightedRoundRobin::new(), &[("a", 0), ("b", 0)], 2), "--");
     }
@@ -133,17 +132,17 @@ mod tests {
     }
 
     #[test]
-    fn those_who_stay_keep_their_credit() {
+    fn remaining_instances_keep_their_credit() {
         let mut round_robin = WeightedRoundRobin::new();
         assert_eq!(turns(&mut round_robin, &[("a", 1), ("b", 1), ("c", 1)], 1), "a");
-        // It is still the turn of b and c, before a has another.
+        // It is still the turn of b and c, before a gets another.
         assert_eq!(turns(&mut round_robin, &[("c", 1), ("b", 1), ("a", 1)], 1), "b");
         assert_eq!(turns(&mut round_robin, &[("a", 1), ("c", 1)], 1), "c");
         assert_eq!(round_robin.credits.len(), 2, "b is forgotten");
     }
 
     #[test]
-    fn smaller_weights_do_not_leave_anyone_in_debt_for_long() {
+    fn smaller_weights_do_not_leave_a_long_debt() {
         let mut round_robin = WeightedRoundRobin::new();
         turns(&mut round_robin, &[("a", 100_000), ("b", 1)], 50_001);
         let after = turns(&mut round_robin, &[("a", 1), ("b", 1)], 20);
@@ -153,7 +152,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_full_round_gives_everyone_exactly_its_weight(
+        fn a_full_round_picks_each_exactly_by_its_weight(
             weights in prop::collection::vec(0..20_u32, 1..8),
         ) {
             let names: Vec<_> = (0..weights.len()).map(|n| n.to_string()).collect();

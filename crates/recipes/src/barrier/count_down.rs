@@ -4,8 +4,8 @@
 //! <path>          persistent; data: "<left>/<of>", as text
 //! <path>/open     persistent; made in the same transaction as the last count
 //! ```
-//! Ours: neither Curator nor kazoo has one. Counting is exact: a lost reply neither loses a count nor
-//! makes it twice. Waiters have one watch on `open` each; counts do not wake them.
+//! The layout is ours: neither Curator nor kazoo has such a latch. Counting is exact: a lost reply neither loses a
+//! count nor counts twice. Waiters have one watch on `open` each; counts do not wake them.
 
 use std::time::Duration;
 
@@ -16,10 +16,10 @@ use super::at_most;
 use crate::error::{Error, Result};
 use crate::marked::{Attempt, Marked};
 use crate::path::child;
-use crate::patient::patient;
+use crate::retrying::retrying;
 use crate::until_known::{unless, until_known};
 
-/// Waits for a number of things to happen, in whatever processes.
+/// Waits for a number of things to happen, in any processes.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -41,11 +41,11 @@ pub struct CountDownLatch {
 }
 
 impl CountDownLatch {
-    /// The latch at `path` that opens after `count` calls of [`count_down`](Self::count_down), of
-    /// whatever processes; nothing is done yet. Whoever counts or waits first makes the node.
+    /// Creates a handle for the latch at `path` that opens after `count` calls of [`count_down`](Self::count_down) by
+    /// any processes, without any request. The first process that counts or waits creates the node.
     ///
     /// # Errors
-    /// If `count` is 0: such a latch would never have been closed.
+    /// If `count` is 0: such a latch would never be closed.
     pub fn new(client: &Client, path: impl Into<String>, count: u32) -> Result<Self> {
         if count == 0 {
             return Err(Error::invalid("a latch needs a count of at least one"));
@@ -53,11 +53,11 @@ impl CountDownLatch {
         Ok(CountDownLatch { client: client.clone(), path: path.into(), count })
     }
 
-    /// Counts one, and tells how many are left. On an open latch it does nothing and tells 0.
+    /// Counts one, and returns how many are left. On an open latch it does nothing and returns 0.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the latch was made for another count. The outcome is unknown
-    /// only if the session ended after a reply was lost.
+    /// [`Error::InvalidArgument`] if the latch was created for another count. The outcome is unknown only if the
+    /// session ended after a reply was lost.
     pub async fn count_down(&self) -> Result<u32> {
         let session = self.client.connected_session().await?;
         let client = self.client.bound_to(&session);
@@ -77,15 +77,14 @@ impl CountDownLatch {
         }
     }
 
-    /// How many are left.
+    /// Returns how many are left.
     pub async fn left(&self) -> Result<u32> {
         Ok(self.read(&self.client).await?.0)
     }
 
-    /// Waits until the latch is open, through outages too; does not wait at all if it is open.
-    /// Cancel-safe.
+    /// Waits until the latch is open, through outages too; returns at once if it is open. Cancel-safe.
     pub async fn wait(&self) -> Result<()> {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         self.read(&client).await?;
         loop {
             let (open, watch) = client.exists(&self.open_path()).watch().await?;
@@ -94,24 +93,24 @@ impl CountDownLatch {
             }
             match watch.await {
                 Ok(event) if event.kind == EventType::NodeCreated => return Ok(()),
-                // The session ended: the next look is made in the next one, if there is one.
+                // The session ended: the next read is made in the next session, if there is one.
                 _ => {}
             }
         }
     }
 
-    /// As [`CountDownLatch::wait`], but fails with [`Error::TimedOut`] when `limit` has passed.
+    /// Like [`CountDownLatch::wait`], but fails with [`Error::TimedOut`] when `limit` has passed.
     pub async fn wait_within(&self, limit: Duration) -> Result<()> {
         at_most(limit, self.wait()).await
     }
 
-    /// Deletes the latch. Who still waits goes on waiting, for the next one at this path.
+    /// Deletes the latch. Processes that still wait keep waiting, for the next latch at this path.
     pub async fn remove(&self) -> Result<()> {
         let delete = || self.client.delete(&self.path).recursive().send();
         Ok(unless(until_known(delete).await, &ErrorKind::NoNode)?)
     }
 
-    /// How many are left, and the node, which is made if there is none.
+    /// Returns how many are left, and the node, which is created if it does not exist.
     async fn read(&self, client: &Client) -> Result<(u32, Node)> {
         loop {
             match client.get(&self.path).await {
@@ -157,8 +156,8 @@ impl CountDownLatch {
     }
 }
 
-/// How many things are left to be counted, and of how many, as the node of a latch says it; `None` if
-/// that is not the data of a latch.
+/// Decodes the data of a latch's node: how many things are left to be counted, and of how many. `None` if the data is
+/// not a latch's.
 ///
 /// ```
 /// assert_eq!(herdsman_recipes::barrier::latch_count(b"2/5"), Some((2, 5)));

@@ -1,25 +1,25 @@
-//! A double barrier: entering waits for all members, and so does leaving. This file enters; the way
-//! out is in `leave`.
+//! A double barrier: entering waits for all members, and so does leaving. This file is about entering; leaving is in
+//! `leave`.
 //!
 //! ```text
 //! <path>           a container; data: the number of members, as text (Curator and kazoo: empty)
 //! <path>/<uuid>    one for each member, ephemeral
-//! <path>/ready     persistent; everybody may go in
+//! <path>/ready     persistent; all members may enter
 //! ```
 //! The layout is Curator's `DistributedDoubleBarrier`, and kazoo's `DoubleBarrier` can take part.
-//! Where we differ: a size in the node, children that are no members do not count, a wake-up counts
-//! only if it is the right one, and a `ready` left over from an earlier round lets nobody in. A member
-//! that was given no size takes it from the node, at each look anew, and waits for one that is missing.
+//! Differences: the node holds the size, children that are not members do not count, a wake-up counts only if it is
+//! the right one, and a `ready` left over from an earlier round lets no member in. A member that was given no size
+//! reads it from the node, again at each check, and waits while it is missing.
 //!
 //! # Which `ready` counts
-//! `ready` is ours if a member that is still there, ourselves included, is older than it. A `ready`
-//! older than every member was left behind by a round whose members have all gone or died; it is
-//! removed. So that nobody removes a new one by mistake, that is one transaction with a change of
-//! `<path>`, and making `ready` is one with a check that `<path>` has not changed.
+//! `ready` is of the current round if a member that still exists, this one included, is older than it. A `ready` that
+//! is older than every member was left behind by a round whose members have all left or died; it is removed. So that
+//! a new `ready` is never removed by mistake, the removal is one transaction with a change of `<path>`, and creating
+//! `ready` is one with a check that `<path>` has not changed.
 //!
 //! # Cost
-//! Who waits has one watch on `ready` and reads nothing when it comes: one event for each member. Who
-//! waits for the size has one watch on `<path>` meanwhile.
+//! A waiter has one watch on `ready` and reads nothing when it appears: one event for each member. A waiter for the
+//! size has one watch on `<path>` until then.
 
 use std::time::Duration;
 
@@ -34,9 +34,9 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path::child;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// The child of a double barrier's node that lets its members go in.
+/// The child of a double barrier's node whose existence lets the members enter.
 pub const READY: &str = "ready";
 
 /// A barrier that a number of members enter together and leave together.
@@ -57,21 +57,21 @@ pub const READY: &str = "ready";
 pub struct DoubleBarrier {
     holder: Holder,
     path: String,
-    /// `None` if the node says it.
+    /// `None` if it is read from the node.
     size: Option<Size>,
 }
 
 /// A member that is inside; see [`Hold`] for all that it can do. When it is [lost](Hold::lost), the others may leave
-/// without it. Dropping or releasing it takes the member out without waiting for the others;
-/// [`leave`](Inside::leave) waits.
+/// without it. Dropping or releasing it removes the member without waiting for the others; [`leave`](Inside::leave)
+/// waits.
 #[derive(Debug)]
-#[must_use = "a member that is dropped has left"]
+#[must_use = "a member leaves when it is dropped"]
 pub struct Inside {
     pub(super) hold: Hold,
     pub(super) path: String,
 }
 
-/// What a member sees when it looks around.
+/// The state of the barrier as a member reads it.
 struct View {
     ready: Option<Stat>,
     on_ready: Watch,
@@ -79,18 +79,18 @@ struct View {
     members: Vec<String>,
 }
 
-/// What a member does then.
+/// What a member does next.
 enum Step {
-    GoIn,
-    /// Until `ready` comes.
+    Enter,
+    /// Wait until `ready` appears.
     Wait(Watch),
-    /// The same, or until the node has a size.
+    /// Wait until `ready` appears or the node has a size.
     WaitForSize(Watch),
-    LookAgain,
+    ReadAgain,
 }
 
 impl DoubleBarrier {
-    /// The barrier at `path` for `size` members; nothing is done yet.
+    /// Creates a handle for the barrier at `path` for `size` members, without any request.
     ///
     /// # Errors
     /// If `size` is 0.
@@ -99,14 +99,14 @@ impl DoubleBarrier {
         Ok(DoubleBarrier { holder: Holder::new(client, "").until_session_timeout(), path, size })
     }
 
-    /// The barrier at `path` for as many members as its node says; nothing is done yet. The size is what
-    /// somebody wrote who was given one: a member of [`DoubleBarrier::new`], or
+    /// Creates a handle for the barrier at `path` for as many members as its node says, without any request. The size
+    /// is written by a process that was given one: a member of [`DoubleBarrier::new`], or
     /// [`DoubleBarrier::publish_size`].
     ///
-    /// [`enter`](DoubleBarrier::enter) waits for a node without a size, or one that does not exist;
-    /// [`size`](DoubleBarrier::size) asks. The node is removed a while after its last member has left,
-    /// and its size with it. Until then the size counts for the next round, too, unless nobody is inside
-    /// when somebody comes who was given another one.
+    /// [`enter`](DoubleBarrier::enter) waits while the node has no size or does not exist;
+    /// [`size`](DoubleBarrier::size) reads it without waiting. The server removes the node, and the size with it, a
+    /// while after the last member has left. Until then the size counts for the next round, too, unless no member is
+    /// inside when a member with another size enters.
     ///
     /// ```
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -129,14 +129,14 @@ impl DoubleBarrier {
         }
     }
 
-    /// When a member counts as lost, what others read about it, and the ACL of its nodes.
+    /// Sets when a member counts as lost, the owner text that other clients read, and the ACL of its nodes.
     #[must_use]
     pub fn options(mut self, options: &HoldOptions) -> Self {
         self.holder.set(options);
         self
     }
 
-    /// The number of members that the node says; `None` if it says none, or does not exist. Does not wait.
+    /// Returns the number of members in the node; `None` if the node has no size or does not exist. Does not wait.
     ///
     /// # Errors
     /// [`Error::Codec`] if the node holds something else.
@@ -144,28 +144,28 @@ impl DoubleBarrier {
         Ok(Size::read(&self.holder.client, &self.path).await?.map(Size::members))
     }
 
-    /// Writes the size into the node, without entering, for those who
-    /// [read it there](DoubleBarrier::with_published_size).
+    /// Writes the size into the node, without entering, for members that [read it
+    /// there](DoubleBarrier::with_published_size).
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if members are inside who expect another number, or if this barrier was
-    /// given no size.
+    /// [`Error::InvalidArgument`] if members are inside that expect another number, or if this barrier was given no
+    /// size.
     pub async fn publish_size(&self) -> Result<()> {
         match self.size {
-            Some(size) => size.settle(&patient(&self.holder.client), &self.path).await,
+            Some(size) => size.settle(&retrying(&self.holder.client), &self.path).await,
             None => Err(Error::invalid(format!("the barrier {} was given no size", self.path))),
         }
     }
 
-    /// Waits until all members are here. Dropping the future takes this member out again.
+    /// Waits until all members have entered. Dropping the future removes this member again.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the members before us expect another number of them;
-    /// [`Error::Codec`] if the size is to be read, and the node holds something else;
-    /// [`Error::Lost`] if the session ended while waiting.
+    /// [`Error::InvalidArgument`] if the members that entered before expect another number of them; [`Error::Codec`]
+    /// if the size is to be read from the node, and the node holds something else; [`Error::Lost`] if the session
+    /// ended while waiting.
     pub async fn enter(&self) -> Result<Inside> {
         let session = self.holder.client.connected_session().await?;
-        let client = patient(&self.holder.client.bound_to(&session));
+        let client = retrying(&self.holder.client.bound_to(&session));
         let settled = match self.size {
             Some(size) => size.settle(&client, &self.path).await,
             None => Size::wait_for(&client, &self.path).await,
@@ -175,23 +175,23 @@ impl DoubleBarrier {
         match self.wait_for_others(&hold).await.map_err(lost_if_expired) {
             Ok(()) => Ok(Inside { hold, path: self.path.clone() }),
             Err(error) => {
-                // Waits until it is out, so that nobody counts a member that has failed.
+                // Waits for the deletion, so that a member that has failed is not counted.
                 let _ = hold.release().await;
                 Err(error)
             }
         }
     }
 
-    /// As [`DoubleBarrier::enter`], but fails with [`Error::TimedOut`] when `limit` has passed.
+    /// Like [`DoubleBarrier::enter`], but fails with [`Error::TimedOut`] when `limit` has passed.
     pub async fn enter_within(&self, limit: Duration) -> Result<Inside> {
         at_most(limit, self.enter()).await
     }
 
-    /// Makes our own node. Its name is ours alone, so a node found there after a lost reply is ours.
+    /// Creates this member's node. Its name is unique, so a node found there after a lost reply is ours.
     async fn join(&self, client: &Client) -> Result<Hold> {
         let session = client.session();
         let path = child(&self.path, &Uuid::new_v4().to_string());
-        // From here on the node goes if the caller does.
+        // From here on, dropping the future deletes the node.
         let cleanup = RemoveOnDrop { client, path: Some(&path) };
         let created = loop {
             let create =
@@ -212,10 +212,10 @@ impl DoubleBarrier {
 
     async fn wait_for_others(&self, hold: &Hold) -> Result<()> {
         loop {
-            let view = self.look(hold.client()).await?;
+            let view = self.read_view(hold.client()).await?;
             match self.step(hold, view).await? {
-                Step::GoIn => return Ok(()),
-                Step::LookAgain => {}
+                Step::Enter => return Ok(()),
+                Step::ReadAgain => {}
                 Step::WaitForSize(on_ready) => tokio::select! {
                     event = on_ready => if event?.kind == EventType::NodeCreated {
                         return Ok(());
@@ -231,8 +231,8 @@ impl DoubleBarrier {
         }
     }
 
-    /// One round trip. The watch is set first: who comes after it finds us counted.
-    async fn look(&self, client: &Client) -> Result<View> {
+    /// Reads the state in one round trip. The watch is set first: a member that enters after it counts this one.
+    async fn read_view(&self, client: &Client) -> Result<View> {
         let ready = client.exists(&self.ready()).watch().send();
         let node = client.get(&self.path).send();
         let children = client.children(&self.path).send();
@@ -258,7 +258,7 @@ impl DoubleBarrier {
             };
         };
         if is_complete || self.is_of_this_round(hold, &view.members, ready.czxid).await? {
-            return Ok(Step::GoIn);
+            return Ok(Step::Enter);
         }
         self.remove_stale_ready(hold.client(), &view.node).await
     }
@@ -267,13 +267,13 @@ impl DoubleBarrier {
         let unchanged = Op::check(&self.path).version(node.stat.version);
         let create = Op::create(&self.ready(), Bytes::new());
         match client.transaction([unchanged, create]).await {
-            Ok(_) => Ok(Step::GoIn),
-            Err(error) if error.is_node_exists() => Ok(Step::GoIn),
-            Err(error) => look_again_after(error, &ErrorKind::BadVersion),
+            Ok(_) => Ok(Step::Enter),
+            Err(error) if error.is_node_exists() => Ok(Step::Enter),
+            Err(error) => retry_after(error, &ErrorKind::BadVersion),
         }
     }
 
-    /// Whether some member was there before `ready`.
+    /// Returns whether some member is older than `ready`.
     async fn is_of_this_round(&self, hold: &Hold, members: &[String], ready: Zxid) -> Result<bool> {
         if hold.token() < u64::try_from(ready.0).unwrap_or_default() {
             return Ok(true);
@@ -291,9 +291,9 @@ impl DoubleBarrier {
     async fn remove_stale_ready(&self, client: &Client, node: &Node) -> Result<Step> {
         let mark = Op::set(&self.path, node.data.clone()).version(node.stat.version);
         match client.transaction([mark, Op::delete(&self.ready())]).await {
-            Ok(_) => Ok(Step::LookAgain),
-            Err(error) if error.is_no_node() => Ok(Step::LookAgain),
-            Err(error) => look_again_after(error, &ErrorKind::BadVersion),
+            Ok(_) => Ok(Step::ReadAgain),
+            Err(error) if error.is_no_node() => Ok(Step::ReadAgain),
+            Err(error) => retry_after(error, &ErrorKind::BadVersion),
         }
     }
 
@@ -303,8 +303,8 @@ impl DoubleBarrier {
 }
 
 impl Inside {
-    /// As [`Inside::leave`], but fails with [`Error::TimedOut`] when `limit` has passed. The member
-    /// is out all the same then.
+    /// Like [`Inside::leave`], but fails with [`Error::TimedOut`] when `limit` has passed. The member has then left
+    /// all the same.
     pub async fn leave_within(self, limit: Duration) -> Result<()> {
         at_most(limit, self.leave()).await
     }
@@ -312,7 +312,7 @@ impl Inside {
 
 guard!(Inside);
 
-/// Deletes a node in the background if its maker is dropped before it knows whether it is there.
+/// Deletes a node in the background if it is dropped before it is known whether the node exists.
 struct RemoveOnDrop<'a> {
     client: &'a Client,
     path: Option<&'a str>,
@@ -332,10 +332,10 @@ impl Drop for RemoveOnDrop<'_> {
     }
 }
 
-/// Others were faster, or the reply was lost: in either case the next look tells.
-fn look_again_after(error: herdsman_client::Error, expected: &ErrorKind) -> Result<Step> {
+/// Another member was faster, or the reply was lost: in either case the state must be read again.
+fn retry_after(error: herdsman_client::Error, expected: &ErrorKind) -> Result<Step> {
     match error.kind() == expected || error.is_retriable() {
-        true => Ok(Step::LookAgain),
+        true => Ok(Step::ReadAgain),
         false => Err(error.into()),
     }
 }

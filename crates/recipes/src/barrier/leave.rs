@@ -1,10 +1,10 @@
-//! The way out of a double barrier.
+//! Leaving a double barrier.
 //!
-//! As in Curator, the lowest member stays until all others have gone: it waits for the highest, and
-//! again for the then highest. The others delete their nodes and wait for the lowest. We differ in
-//! that only those count who were there when we began to leave, so that a quick member which enters
-//! for the next round does not hold up the slow ones of this, and in that the last one takes `ready`
-//! away in the same transaction as its own node.
+//! As in Curator, the lowest member stays until all others have left: it waits for the highest one, then for the one
+//! that is highest then, and so on. The others delete their nodes and wait for the lowest. Two differences: only
+//! members that were there when this one began to leave count, so that a quick member that enters for the next round
+//! does not delay the slow ones of this round; and the last member removes `ready` in the same transaction as its own
+//! node.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::path::child;
 use crate::until_known::{unless, until_known};
 
-/// Whether our node is still to be deleted.
+/// Whether this member's node is still to be deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Own {
     There,
@@ -24,13 +24,13 @@ enum Own {
 }
 
 impl Inside {
-    /// Waits until all members leave. Dropping the future takes this member out without waiting.
+    /// Waits until all members leave. Dropping the future removes this member without waiting.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the session ended, now or while inside: the others have not waited.
+    /// [`Error::Lost`] if the session ended, now or while inside: the others have not waited for this member.
     pub async fn leave(mut self) -> Result<()> {
         self.wait_for_leavers().await.map_err(lost_if_expired)?;
-        self.hold.let_go();
+        self.hold.disarm();
         Ok(())
     }
 
@@ -52,14 +52,14 @@ impl Inside {
                 return self.remove_last(client).await;
             }
             if own == Own::There && lowest == self.hold.name() {
-                self.wait_until_gone(client, highest).await?;
+                self.wait_until_deleted(client, highest).await?;
                 continue;
             }
             if own == Own::There {
                 self.remove_own(client).await?;
                 own = Own::Deleted;
             }
-            self.wait_until_gone(client, lowest).await?;
+            self.wait_until_deleted(client, lowest).await?;
         }
     }
 
@@ -77,7 +77,7 @@ impl Inside {
         Ok(unless(until_known(delete).await, &ErrorKind::NoNode)?)
     }
 
-    /// We are the last: nobody must find `ready` without a member.
+    /// Removes the last member together with `ready`, so that no client finds `ready` without a member.
     async fn remove_last(&self, client: &Client) -> Result<()> {
         let ready = child(&self.path, READY);
         let both = || async {
@@ -85,14 +85,14 @@ impl Inside {
             client.transaction(ops).await.map(drop)
         };
         match until_known(both).await {
-            // kazoo's members, and those who gave up waiting, take `ready` away early.
+            // kazoo's members, and members that gave up waiting, remove `ready` early.
             Err(error) if error.is_no_node() => self.remove_own(client).await,
             removed => Ok(removed?),
         }
     }
 
-    /// All others have gone. If the last of them died, nobody took `ready` away; we would notice when
-    /// we enter again, but Curator would not.
+    /// All others have left. If the last of them died, `ready` was not removed; ours would notice at the next entry,
+    /// but Curator's would not.
     async fn remove_stale_ready(&self, client: &Client) -> Result<()> {
         let names = self.names(client).await?;
         let is_stale = names.iter().any(|name| name == READY) && members(names).is_empty();
@@ -104,7 +104,7 @@ impl Inside {
         Ok(unless(until_known(delete).await, &ErrorKind::NoNode)?)
     }
 
-    async fn wait_until_gone(&self, client: &Client, member: &str) -> Result<()> {
+    async fn wait_until_deleted(&self, client: &Client, member: &str) -> Result<()> {
         let path = child(&self.path, member);
         loop {
             let Some((_, watch)) = client.get(&path).watch().await.optional()? else {

@@ -1,8 +1,8 @@
-//! The number of members, as it is kept in the barrier's own node.
+//! The number of members, as it is stored in the barrier's own node.
 //!
-//! In: the data of the node. Out: whether it agrees with ours, or the size for members that were given
-//! none. Curator and kazoo keep no size, leave the data empty and never read it, so theirs and ours can
-//! meet at one path; members that know of sizes then notice when they disagree.
+//! In: the data of the node. Out: whether it agrees with this member's size, or the size for members that were given
+//! none. Curator and kazoo store no size, leave the data empty and never read it, so their members and ours can meet
+//! at one path; members with a size then notice when they disagree.
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Lifetime, Node};
@@ -11,7 +11,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::until_known::unless;
 
-/// How many members a barrier has.
+/// The number of members of a barrier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Size(u32);
 
@@ -27,12 +27,12 @@ impl Size {
         members >= self.0 as usize
     }
 
-    /// As it is kept: decimal text.
+    /// Encodes it as decimal text, as the node stores it.
     pub(crate) fn encode(self) -> Bytes {
         self.0.to_string().into()
     }
 
-    /// `None` if the data is not a size: the node was not made by one of us.
+    /// Decodes it. `None` if the data is not a size: the node was created by another implementation.
     pub(crate) fn decode(data: &[u8]) -> Option<Self> {
         std::str::from_utf8(data).ok()?.parse().ok().map(Size)
     }
@@ -41,7 +41,7 @@ impl Size {
         self.0
     }
 
-    /// What the node says, for a member that relies on it; `None` if it says nothing.
+    /// Returns the size in the node, for a member that relies on it; `None` if the data is empty.
     pub(crate) fn of_node(path: &str, node: &Node) -> Result<Option<Self>> {
         match Size::decode(&node.data) {
             Some(size @ Size(1..)) => Ok(Some(size)),
@@ -53,7 +53,7 @@ impl Size {
         }
     }
 
-    /// The same, asked of the server; `None` if there is no node, too.
+    /// Reads the node and returns its size; `None` also if there is no node.
     pub(crate) async fn read(client: &Client, path: &str) -> Result<Option<Self>> {
         match client.get(path).await {
             Err(error) if error.is_no_node() => Ok(None),
@@ -61,11 +61,11 @@ impl Size {
         }
     }
 
-    /// Waits until the node is there and says a size.
+    /// Waits until the node exists and has a size.
     pub(crate) async fn wait_for(client: &Client, path: &str) -> Result<()> {
         while Size::read(client, path).await?.is_none() {
             let (_, on_change) = client.exists(path).watch().await?;
-            // It may have come before the watch.
+            // It may have been written before the watch was set.
             if Size::read(client, path).await?.is_some() {
                 break;
             }
@@ -74,7 +74,7 @@ impl Size {
         Ok(())
     }
 
-    /// An error if the members so far are of another opinion.
+    /// Fails if the members so far expect another number.
     pub(crate) fn check(self, path: &str, node: &Node) -> Result<()> {
         match Size::decode(&node.data) {
             Some(other) if other != self => Err(Error::invalid(format!(
@@ -85,8 +85,8 @@ impl Size {
         }
     }
 
-    /// Makes sure that the node exists and that its size is ours, as far as it has one. With nobody
-    /// inside, what is kept there is of an earlier use, and replaced.
+    /// Makes sure that the node exists and that its size, if it has one, is ours. While no member is inside, the size
+    /// is from an earlier use, and is replaced.
     pub(crate) async fn settle(self, client: &Client, path: &str) -> Result<()> {
         loop {
             let node = match client.get(path).await {
@@ -104,8 +104,7 @@ impl Size {
             }
             match client.set(path, self.encode()).version(node.stat.version).await {
                 Ok(_) => return Ok(()),
-                // Somebody was faster, the empty container was just removed, or the reply was lost:
-                // the next look tells.
+                // Another client was faster, the empty container was just removed, or the reply was lost: read again.
                 Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {
                 }
                 Err(error) if error.is_retriable() => {}
@@ -123,14 +122,14 @@ impl Size {
     }
 }
 
-/// Whether a child of a double barrier's node is a member. Members are named by a UUID, with dashes
-/// (Curator, we) or without (kazoo).
+/// Returns whether a child of a double barrier's node is a member. Members are named by a UUID, with dashes (Curator,
+/// ours) or without (kazoo).
 #[must_use]
 pub fn is_member(name: &str) -> bool {
     Uuid::try_parse(name).is_ok()
 }
 
-/// The members among the children, in the order of their names; whatever else is there does not count.
+/// Returns the members among the children, in the order of their names; other children do not count.
 pub(crate) fn members(names: Vec<String>) -> Vec<String> {
     let mut members: Vec<_> = names.into_iter().filter(|name| is_member(name)).collect();
     members.sort_unstable();
@@ -149,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn data_of_others_is_no_size() {
+    fn data_of_other_programs_is_not_a_size() {
         assert_eq!(Size::decode(b""), None);
         assert_eq!(Size::decode(b"10.0.0.5"), None);
         assert_eq!(Size::decode(b"-3"), None);
@@ -166,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_no_barrier() {
+    fn a_size_of_zero_is_refused() {
         assert!(matches!(Size::new(0), Err(Error::InvalidArgument(_))));
         let size = Size::new(2).unwrap();
         assert!(!size.is_reached_by(1) && size.is_reached_by(2) && size.is_reached_by(3));

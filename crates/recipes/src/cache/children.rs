@@ -4,16 +4,15 @@ use std::sync::Arc;
 
 use herdsman_client::Client;
 
-use super::upkeep::WatchShape;
+use super::task::WatchShape;
 use super::{CacheEvent, CacheOptions, CachedNode, Mirror, Snapshot};
 use crate::error::Result;
 use crate::events::Events;
 
 /// The children of a node by their names, kept up to date. Dropping it removes its watch.
 ///
-/// The parent need not exist. The filter of [`CacheOptions`] is asked about whole paths; the depth is
-/// one. Changes further below are sent by the server and ignored here: for a parent of deep and busy
-/// trees that is traffic to think of.
+/// The parent need not exist. The filter of [`CacheOptions`] is called with whole paths; the depth is one. Changes
+/// further below are sent by the server and ignored here: consider this traffic for a parent of deep and busy trees.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -52,30 +51,30 @@ impl ChildrenSnapshot {
         self.all.is_synced()
     }
 
-    /// The parent itself, if it exists.
+    /// Returns the parent itself, if it exists.
     #[must_use]
     pub fn parent(&self) -> Option<&Arc<CachedNode>> {
         self.all.get(&self.parent)
     }
 
-    /// A child by its name.
+    /// Returns a child by its name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Arc<CachedNode>> {
         self.all.get(&super::Scope::child(&self.parent, name))
     }
 
-    /// All children, in the order of their names.
+    /// Returns all children, in the order of their names.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<CachedNode>> {
         self.all.iter().filter(|node| node.path != self.parent)
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.all.len() - usize::from(self.parent().is_some())
     }
 
-    /// None is known, or none is there: see [`ChildrenSnapshot::is_synced`].
+    /// Returns whether no child is known, or none exists: see [`ChildrenSnapshot::is_synced`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -88,7 +87,7 @@ impl ChildrenCache {
         ChildrenCache::start_with(client, path, CacheOptions::default()).await
     }
 
-    /// The same with other settings.
+    /// Does the same with other settings.
     pub async fn start_with(
         client: &Client,
         path: &str,
@@ -98,31 +97,31 @@ impl ChildrenCache {
         Ok(ChildrenCache { mirror })
     }
 
-    /// The path of the parent.
+    /// Returns the path of the parent.
     #[must_use]
     pub fn path(&self) -> &str {
         self.mirror.root()
     }
 
-    /// All that is known now. Cheap.
+    /// Returns the current snapshot. Cheap.
     #[must_use]
     pub fn snapshot(&self) -> ChildrenSnapshot {
         self.seen(self.mirror.snapshot())
     }
 
-    /// One child of the present snapshot, by its name.
+    /// Returns one child of the current snapshot, by its name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<Arc<CachedNode>> {
         self.snapshot().get(name).cloned()
     }
 
-    /// Every change of the children from now on; those of the parent are left out.
+    /// Returns every change of the children from now on; those of the parent are left out.
     pub fn events(&self) -> Events<CacheEvent> {
         self.subscribe().1
     }
 
-    /// A snapshot, and every change after it: none is missed or repeated; a reader that falls too
-    /// far behind gets [`CacheEvent::Lagged`].
+    /// Returns a snapshot, and every change after it: none is missed or repeated; a reader that falls too far behind
+    /// gets [`CacheEvent::Lagged`].
     pub fn subscribe(&self) -> (ChildrenSnapshot, Events<CacheEvent>) {
         let (snapshot, events) = self.mirror.subscribe();
         let parent = self.path().to_owned();
@@ -131,8 +130,8 @@ impl ChildrenCache {
         (self.seen(snapshot), events)
     }
 
-    /// Waits until a snapshot is as wanted. Fails when the client is closed. The condition must be
-    /// quick and must not ask the cache itself.
+    /// Waits until a snapshot meets the condition. Fails when the client is closed. The condition must be quick and
+    /// must not call the cache itself.
     pub async fn wait_until(
         &self,
         mut wanted: impl FnMut(&ChildrenSnapshot) -> bool,

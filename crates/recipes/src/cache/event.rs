@@ -1,40 +1,39 @@
-//! What a cache tells its subscribers.
+//! The events that a cache sends to its subscribers.
 
 use std::sync::Arc;
 
 use super::snapshot::CachedNode;
 
-/// A change of a cache. When it is told, the cache's snapshot has it already.
+/// A change of a cache. The cache's snapshot contains it already when it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CacheEvent {
-    /// A node is there that was not known before.
+    /// A node exists that was not known before.
     Added(Arc<CachedNode>),
-    /// A node has new data. Several changes in a row may be told as one.
+    /// A node has new data. Several changes in a row may be reported as one.
     Changed {
-        /// What was known of it.
+        /// What was known about it.
         before: Arc<CachedNode>,
         /// What is known now.
         now: Arc<CachedNode>,
     },
-    /// A node is gone; this is the last that was known of it. One that was created anew at once is
-    /// told as `Removed`, then `Added`.
+    /// A node was deleted; this is its last known state. A node that was created again at once is reported as
+    /// `Removed`, then `Added`.
     Removed(Arc<CachedNode>),
-    /// All is known again: the first reading, or the comparison after an interruption, is complete.
+    /// The cache is complete again: the first reading, or the comparison after an interruption, has finished.
     Synced,
-    /// From here on to the next [`CacheEvent::Synced`] the cache may be behind: the connection is
-    /// gone, or changes were missed.
+    /// From here on to the next [`CacheEvent::Synced`] the cache may be behind: the connection is lost, or changes
+    /// were missed.
     OutOfSync,
-    /// A node is there that cannot be read, for instance because of its ACL. It is not in the
-    /// cache, and nothing below it that is only now discovered.
+    /// A node exists that cannot be read, for instance because of its ACL. It is not in the cache, and neither are
+    /// nodes below it that were not known before.
     Unreadable {
         /// The node.
         path: Arc<str>,
         /// Why not.
         error: herdsman_client::Error,
     },
-    /// This subscriber was too slow, and these many events are lost to it. The snapshot is right:
-    /// read that.
+    /// This subscriber was too slow and has lost events. The snapshot is right: read that.
     Lagged {
         /// How many.
         missed: u64,
@@ -42,7 +41,7 @@ pub enum CacheEvent {
 }
 
 impl CacheEvent {
-    /// The path that it is about, if it is about one.
+    /// Returns the path of the node that it is about, if it is about one.
     #[must_use]
     pub fn path(&self) -> Option<&str> {
         match self {

@@ -1,8 +1,7 @@
-//! What the service has told a cache, and the cache has not looked at yet.
+//! Notifications from the service that a cache has not processed yet.
 //!
-//! In: updates of the persistent watch, and the state of the connection. Out: which paths to read
-//! again, or that everything has to be compared. Limit: [`DIRTY_MAX`] paths; with more than that
-//! it is cheaper to compare everything anyway.
+//! In: updates of the persistent watch, and the state of the connection. Out: which paths to read again, or that
+//! everything has to be compared. Limit: [`DIRTY_MAX`] paths; beyond that it is cheaper to compare everything anyway.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -20,24 +19,24 @@ use super::scope::Scope;
 /// Paths that wait to be read again.
 const DIRTY_MAX: usize = 1 << 16;
 
-/// The last that was heard of a path.
+/// The latest notification about a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dirt {
+pub(super) enum DirtyPath {
     /// It must be read.
     Unread,
     /// This txn deleted it; nothing needs to be read.
     Deleted(Zxid),
 }
 
-/// Paths to look at, or the whole tree.
+/// Paths to read, or the whole tree.
 #[derive(Debug, Default)]
 pub(super) struct Dirty {
-    pub(super) paths: BTreeMap<Arc<str>, Dirt>,
+    pub(super) paths: BTreeMap<Arc<str>, DirtyPath>,
     /// Changes were missed: everything has to be compared.
     pub(super) everything: bool,
-    /// The connection is gone.
+    /// The connection is lost.
     pub(super) disconnected: bool,
-    /// Nothing more will come.
+    /// There will be no more notifications.
     pub(super) closed: bool,
 }
 
@@ -83,19 +82,19 @@ impl Inbox {
         if kind == EventType::NodeChildrenChanged || !self.scope.admits(&path) {
             return;
         }
-        let dirt = match (kind, zxid) {
-            (EventType::NodeDeleted, Some(zxid)) => Dirt::Deleted(zxid),
-            _ => Dirt::Unread,
+        let dirty = match (kind, zxid) {
+            (EventType::NodeDeleted, Some(zxid)) => DirtyPath::Deleted(zxid),
+            _ => DirtyPath::Unread,
         };
         if self.dirty.paths.len() == DIRTY_MAX {
             self.dirty.paths.clear();
             self.dirty.everything = true;
         }
-        self.dirty.paths.insert(path.into(), dirt);
+        self.dirty.paths.insert(path.into(), dirty);
     }
 
-    /// That the connection is gone is told at once, for the gap itself shows only when there is a
-    /// connection again. News from before that are ignored: the gap has come, or will.
+    /// Reports the loss of the connection at once, because the gap itself shows only when there is a connection
+    /// again. Events from before that are ignored: the gap has been reported, or will be.
     fn note_connection(&mut self, event: Option<ConnectionEvent>) {
         match event {
             Some(ConnectionEvent::Closed | ConnectionEvent::AuthFailed) | None => {
@@ -108,14 +107,14 @@ impl Inbox {
         }
     }
 
-    /// After the end of a session: whether the client was bound to it, so that no other follows.
+    /// Returns, after the end of a session, whether the client was bound to it, so that no other session follows.
     fn has_no_successor(&self) -> bool {
         let next = std::pin::pin!(self.client.connected_session());
         let mut context = Context::from_waker(Waker::noop());
         matches!(next.poll(&mut context), Poll::Ready(Err(_)))
     }
 
-    /// What was noted so far is about to be looked at.
+    /// Forgets what was noted so far, because it is about to be read.
     pub(super) fn forget(&mut self) {
         self.dirty.paths.clear();
         self.dirty.everything = false;

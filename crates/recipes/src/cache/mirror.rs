@@ -1,4 +1,4 @@
-//! The hold on a cache that the three public forms share: what to read, and the task behind it.
+//! The handle of a cache that the three public types share: what to read, and the task behind it.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use tokio::sync::{broadcast, watch};
 use tokio::task::AbortHandle;
 
 use super::CacheOptions;
-use super::board::{Board, Change};
 use super::event::CacheEvent;
 use super::snapshot::Snapshot;
-use super::upkeep::{Upkeep, WatchShape, set_watch};
+use super::state::{CacheState, Change};
+use super::task::{CacheTask, WatchShape, set_watch};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// A running cache. Dropping it ends its task and removes its watch.
 #[derive(Debug)]
@@ -32,8 +32,8 @@ impl Drop for Mirror {
 }
 
 impl Mirror {
-    /// Sets the watch and reads in the background. Fails, by the client's own retry policy, if the
-    /// watch cannot be set.
+    /// Sets the watch and reads in the background. Fails, by the client's own retry policy, if the watch cannot be
+    /// set.
     pub(super) async fn start(
         client: &Client,
         path: &str,
@@ -45,7 +45,7 @@ impl Mirror {
         Ok(Mirror::spawn(client, path, shape, options, Some(watch)))
     }
 
-    /// A single node, without waiting for a connection.
+    /// Starts a cache of a single node, without waiting for a connection.
     pub(crate) fn start_node_offline(
         client: &Client,
         path: &str,
@@ -64,10 +64,10 @@ impl Mirror {
         watch: Option<PersistentWatch>,
     ) -> Mirror {
         let root: Arc<str> = path.into();
-        let board = Board::new(options.events_max);
-        let (snapshots, events) = board.readers();
-        let upkeep = maintain(patient(client), root.clone(), shape, options, board, watch);
-        let task = client.spawn(upkeep).abort_handle();
+        let state = CacheState::new(options.events_max);
+        let (snapshots, events) = state.readers();
+        let task = maintain(retrying(client), root.clone(), shape, options, state, watch);
+        let task = client.spawn(task).abort_handle();
         Mirror { root, snapshots, events, task }
     }
 
@@ -79,14 +79,14 @@ impl Mirror {
         self.snapshots.borrow().clone()
     }
 
-    /// Notified of every change of the snapshot; closed when there can be none.
+    /// Returns a receiver that is notified of every change of the snapshot; closed when there can be no more.
     pub(crate) fn snapshots(&self) -> watch::Receiver<Snapshot> {
         self.snapshots.clone()
     }
 
-    /// A snapshot, and all events after it.
+    /// Returns a snapshot, and all events after it.
     pub(super) fn subscribe(&self) -> (Snapshot, Events<CacheEvent>) {
-        // While the snapshot is borrowed nothing is published.
+        // Nothing is published while the snapshot is borrowed.
         let snapshot = self.snapshots.borrow();
         let events = self.events.upgrade().map(|events| events.subscribe());
         (
@@ -110,16 +110,16 @@ async fn maintain(
     root: Arc<str>,
     shape: WatchShape,
     options: CacheOptions,
-    board: Board,
+    state: CacheState,
     watch: Option<PersistentWatch>,
 ) {
     let watch = match watch {
         Some(watch) => watch,
         None => match set_watch(&client, &root, shape).await {
             Ok(watch) => watch,
-            Err(error) => return board.apply(&mut vec![Change::Unreadable(root, error)]),
+            Err(error) => return state.apply(&mut vec![Change::Unreadable(root, error)]),
         },
     };
     let scope = options.scope(root);
-    Upkeep::new(&client, scope, board, watch, &options).run().await;
+    CacheTask::new(&client, scope, state, watch, &options).run().await;
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use herdsman_client::Client;
 
-use super::upkeep::WatchShape;
+use super::task::WatchShape;
 use super::{CacheEvent, CacheOptions, CachedNode, Mirror, Snapshot};
 use crate::error::Result;
 use crate::events::Events;
@@ -39,7 +39,7 @@ impl NodeCache {
         NodeCache::start_with(client, path, CacheOptions::default()).await
     }
 
-    /// The same with other settings.
+    /// Does the same with other settings.
     pub async fn start_with(
         client: &Client,
         path: &str,
@@ -49,13 +49,13 @@ impl NodeCache {
         Ok(NodeCache { mirror })
     }
 
-    /// The path of the node.
+    /// Returns the path of the node.
     #[must_use]
     pub fn path(&self) -> &str {
         self.mirror.root()
     }
 
-    /// The node as it is known now. `None` if it is not there, or has not been read yet: see
+    /// Returns the node as it is known now. `None` if it does not exist, or has not been read yet: see
     /// [`NodeCache::is_synced`].
     #[must_use]
     pub fn get(&self) -> Option<Arc<CachedNode>> {
@@ -68,20 +68,20 @@ impl NodeCache {
         self.mirror.snapshot().is_synced()
     }
 
-    /// Every change from now on.
+    /// Returns every change from now on.
     pub fn events(&self) -> Events<CacheEvent> {
         self.subscribe().1
     }
 
-    /// The node, and every change after it: none is missed or repeated; a reader that falls too
-    /// far behind gets [`CacheEvent::Lagged`].
+    /// Returns the node, and every change after it: none is missed or repeated; a reader that falls too far behind
+    /// gets [`CacheEvent::Lagged`].
     pub fn subscribe(&self) -> (Option<Arc<CachedNode>>, Events<CacheEvent>) {
         let (snapshot, events) = self.mirror.subscribe();
         (self.node_of(&snapshot), events)
     }
 
-    /// Waits until the node is as wanted. Fails when the client is closed. The condition must be
-    /// quick and must not ask the cache itself.
+    /// Waits until the node meets the condition. Fails when the client is closed. The condition must be quick and
+    /// must not call the cache itself.
     pub async fn wait_until(
         &self,
         mut wanted: impl FnMut(Option<&CachedNode>) -> bool,

@@ -1,19 +1,19 @@
-//! Which part of the tree a cache keeps.
+//! The part of the tree that a cache keeps.
 
 use crate::path;
 use std::fmt;
 use std::sync::Arc;
 
-/// Says of a path whether it is wanted.
+/// A function that returns whether a path is wanted.
 pub(super) type PathFilter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
-/// A node, its descendants down to some depth, without those that the filter refuses.
+/// A node and its descendants down to some depth, without those that the filter excludes.
 #[derive(Clone)]
 pub(super) struct Scope {
     pub(super) root: Arc<str>,
     /// Levels below the root; `None` is all.
     pub(super) depth_max: Option<usize>,
-    /// Refuses whole subtrees; it is not asked about the root.
+    /// Excludes whole subtrees; it is not called for the root.
     pub(super) filter: Option<PathFilter>,
 }
 
@@ -30,8 +30,8 @@ impl fmt::Debug for Scope {
 }
 
 impl Scope {
-    /// Only events tell us of paths that nobody has walked to, so all that lies between the root and
-    /// the path is asked about.
+    /// Returns whether a path from an event is wanted. It may not have been reached by a walk, so the filter is
+    /// called for every path between the root and this one.
     pub(super) fn admits(&self, path: &str) -> bool {
         let Some(relative) = self.relative(path) else {
             return false;
@@ -40,23 +40,23 @@ impl Scope {
         self.depth_max.is_none_or(|max| levels <= max) && self.admits_all_of(path, relative.len())
     }
 
-    /// Whether nodes below this one, itself admitted, can be wanted.
+    /// Returns whether nodes below this one, itself admitted, can be wanted.
     pub(super) fn goes_below(&self, path: &str) -> bool {
         let levels = self.relative(path).map_or(0, |relative| relative.matches('/').count());
         self.depth_max.is_none_or(|max| levels < max)
     }
 
-    /// Whether a child of an admitted node is wanted.
+    /// Returns whether a child of an admitted node is wanted.
     pub(super) fn admits_child(&self, path: &str) -> bool {
         self.filter.as_ref().is_none_or(|admits| admits(path))
     }
 
-    /// The path of a child.
+    /// Returns the path of a child.
     pub(super) fn child(parent: &str, name: &str) -> Arc<str> {
         path::child(parent, name).into()
     }
 
-    /// Empty for the root, `/a/b` for what is below it.
+    /// Returns the relative path: empty for the root, `/a/b` for what is below it.
     fn relative<'a>(&self, path: &'a str) -> Option<&'a str> {
         let root = self.root.strip_suffix('/').unwrap_or(&self.root);
         let relative = path.strip_prefix(root)?;

@@ -1,4 +1,4 @@
-//! What a cache knows at one moment: a value that can be kept, searched and compared.
+//! The state of a cache at one moment: a value that can be kept, searched and compared.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -14,13 +14,12 @@ pub(crate) type Nodes = BTreeMap<Arc<str>, Arc<CachedNode>>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CachedNode {
-    /// Its path, as the client's namespace sees it.
+    /// Its path in the client's namespace.
     pub path: Arc<str>,
-    /// Its data: a copy of its own, which keeps no reply alive.
+    /// Its data: a copy, which keeps no reply in memory.
     pub data: Bytes,
-    /// Its stat, read together with the data. What it says about children (`num_children`,
-    /// `cversion`, `pzxid`) may be older than the children in the cache: a change of children is no
-    /// change of the node.
+    /// Its stat, read together with the data. What it says about children (`num_children`, `cversion`, `pzxid`) may
+    /// be older than the children in the cache: a change of children is not a change of the node.
     pub stat: Stat,
 }
 
@@ -30,21 +29,21 @@ impl CachedNode {
         CachedNode { path, data: Bytes::copy_from_slice(data), stat }
     }
 
-    /// The last part of the path; empty for the root of the tree.
+    /// Returns the last part of the path; empty for the root of the tree.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or_default()
     }
 }
 
-/// All that a cache knew at one moment.
+/// The state of a cache at one moment.
 ///
-/// Cloning it is cheap, and it never changes: a change of the cache makes a new one. While a
-/// snapshot is kept, the next change has to copy the index (a few machine words a node, no data);
-/// it is fine to keep one, and wasteful to keep one of each moment.
+/// Cloning it is cheap, and it never changes: a change of the cache makes a new snapshot. While a snapshot is kept,
+/// the next change has to copy the index (a few machine words for each node, no data); keeping one is fine, keeping
+/// one of each moment is wasteful.
 ///
-/// Each node in it is as it was at some moment, and never older than in an earlier snapshot. Nodes
-/// are read one by one, so two of them may be from different moments.
+/// Each node in it is as it was at some moment, and never older than in an earlier snapshot. Nodes are read one by
+/// one, so two of them may be from different moments.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
     pub(crate) nodes: Arc<Nodes>,
@@ -57,62 +56,62 @@ impl Snapshot {
         Snapshot { nodes: Arc::default(), unreadable: Arc::default(), is_synced: false }
     }
 
-    /// Everything that was on the server when the cache last compared notes with it is here, and
-    /// changes arrive. False before the first reading and while the connection is gone: then this is
-    /// the last that was known.
+    /// Returns whether the cache is complete: it contains everything that was on the server when the two were last
+    /// compared, and changes arrive. False before the first reading and while the connection is lost: then this is
+    /// the last known state.
     #[must_use]
     pub fn is_synced(&self) -> bool {
         self.is_synced
     }
 
-    /// The node at a path.
+    /// Returns the node at a path.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<&Arc<CachedNode>> {
         self.nodes.get(path)
     }
 
-    /// All nodes, in the order of their paths.
+    /// Returns all nodes, in the order of their paths.
     pub fn iter(&self) -> impl Iterator<Item = &Arc<CachedNode>> {
         self.nodes.values()
     }
 
-    /// The nodes below a path, at any depth.
+    /// Returns the nodes below a path, at any depth.
     pub fn descendants<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a Arc<CachedNode>> {
         descendants(&self.nodes, path)
     }
 
-    /// The nodes directly below a path. Takes time in proportion to all that is below it.
+    /// Returns the nodes directly below a path. Takes time in proportion to all that is below it.
     pub fn children<'a>(&'a self, path: &str) -> impl Iterator<Item = &'a Arc<CachedNode>> {
         let start = below(path).len();
         self.descendants(path).filter(move |node| !node.path[start..].contains('/'))
     }
 
-    /// Why a node that is there cannot be read, if that is so. Such a node is not among the others,
-    /// and servers tell nothing of what happens to it; it is tried again after an interruption.
+    /// Returns why a node that exists cannot be read. Such a node is not among the others, and servers send no events
+    /// about it; it is tried again after an interruption.
     #[must_use]
     pub fn unreadable(&self, path: &str) -> Option<&herdsman_client::Error> {
         self.unreadable.get(path)
     }
 
-    /// How many nodes there are.
+    /// Returns how many nodes there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Nothing is known, or nothing is there: see [`Snapshot::is_synced`].
+    /// Returns whether no node is known, or none exists: see [`Snapshot::is_synced`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 }
 
-/// What every path below `path` begins with.
+/// Returns the prefix of every path below `path`.
 fn below(path: &str) -> String {
     format!("{}/", path.strip_suffix('/').unwrap_or(path))
 }
 
-/// The nodes below a path. They lie together: nothing that begins otherwise sorts between them.
+/// Returns the nodes below a path. They are contiguous: no path with another prefix sorts between them.
 pub(super) fn descendants<'a>(
     nodes: &'a Nodes,
     path: &str,

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use herdsman_client::Client;
 
-use super::upkeep::WatchShape;
+use super::task::WatchShape;
 use super::{CacheEvent, CacheOptions, CachedNode, Mirror, Snapshot};
 use crate::error::Result;
 use crate::events::Events;
 
 /// A node and all that is below it, kept up to date. Dropping it removes its watch.
 ///
-/// The root need not exist: it may come, go and come again. Paths are those of the client's
-/// namespace, from its root on.
+/// The root need not exist: it may be created, deleted and created again. Paths are those of the client's namespace,
+/// from its root on.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -49,7 +49,7 @@ impl TreeCache {
         TreeCache::start_with(client, path, CacheOptions::default()).await
     }
 
-    /// The same with other settings.
+    /// Does the same with other settings.
     pub async fn start_with(
         client: &Client,
         path: &str,
@@ -59,37 +59,37 @@ impl TreeCache {
         Ok(TreeCache { mirror })
     }
 
-    /// The path of the topmost node.
+    /// Returns the path of the topmost node.
     #[must_use]
     pub fn root(&self) -> &str {
         self.mirror.root()
     }
 
-    /// All that is known now. Cheap.
+    /// Returns the current snapshot. Cheap.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.mirror.snapshot()
     }
 
-    /// One node of the present snapshot.
+    /// Returns one node of the current snapshot.
     #[must_use]
     pub fn get(&self, path: &str) -> Option<Arc<CachedNode>> {
         self.snapshot().get(path).cloned()
     }
 
-    /// Every change from now on.
+    /// Returns every change from now on.
     pub fn events(&self) -> Events<CacheEvent> {
         self.subscribe().1
     }
 
-    /// A snapshot, and every change after it: none is missed or repeated; a reader that falls too
-    /// far behind gets [`CacheEvent::Lagged`].
+    /// Returns a snapshot, and every change after it: none is missed or repeated; a reader that falls too far behind
+    /// gets [`CacheEvent::Lagged`].
     pub fn subscribe(&self) -> (Snapshot, Events<CacheEvent>) {
         self.mirror.subscribe()
     }
 
-    /// Waits until a snapshot is as wanted. Fails when the client is closed. The condition must be
-    /// quick and must not ask the cache itself.
+    /// Waits until a snapshot meets the condition. Fails when the client is closed. The condition must be quick and
+    /// must not call the cache itself.
     pub async fn wait_until(&self, wanted: impl FnMut(&Snapshot) -> bool) -> Result<Snapshot> {
         self.mirror.wait_until(wanted).await
     }

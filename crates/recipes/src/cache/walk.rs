@@ -1,28 +1,28 @@
-//! Reading a tree, and comparing it with what is known of it.
+//! Reads a tree, and compares it with what is known about it.
 //!
-//! A node that is known is asked for its stat only: an equal `mzxid` means equal data, an equal
-//! `pzxid` means the same children as when they were last listed. So a tree in which nothing has
-//! changed costs one small request a node, and no data. A bounded number of requests is under way
-//! at a time; the answers come in the order of the requests, which is all the scheduling there is.
+//! For a known node only the stat is read: an equal `mzxid` means equal data, an equal `pzxid` means the same
+//! children as when they were last listed. So a tree in which nothing has changed costs one small request for each
+//! node, and no data. A bounded number of requests is in flight at a time; the replies arrive in the order of the
+//! requests, so no other scheduling is needed.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use herdsman_client::{Children, Error, ErrorKind, Node, Reply, Stat, Zxid};
 
-use super::board::Change;
 use super::scope::Scope;
 use super::snapshot::CachedNode;
-use super::upkeep::{Ended, Upkeep};
+use super::state::Change;
+use super::task::{CacheTask, Ended};
 
 /// Changes that are published together; each publication may copy the index.
 const CHANGES_MAX: usize = 256;
 
-/// The `pzxid` of each node at the time its children were listed. It is kept apart from the nodes'
-/// stats, for those may be younger than the listing.
+/// The `pzxid` of each node at the time its children were listed. It is kept apart from the nodes' stats, because
+/// those may be newer than the listing.
 pub(super) type Listings = HashMap<Arc<str>, Zxid>;
 
-/// Something to ask the server.
+/// A read to send to the server.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Data and stat of a node.
@@ -33,8 +33,8 @@ pub(super) enum Step {
     List(Arc<str>),
 }
 
-/// A request under way.
-enum Asked {
+/// A request in flight.
+enum PendingReply {
     Read(Arc<str>, Reply<Node>),
     Compare(Arc<str>, Reply<Option<Stat>>),
     List(Arc<str>, Reply<Children>),
@@ -46,87 +46,87 @@ enum Answer {
     List(Arc<str>, Result<Children, Error>),
 }
 
-impl Asked {
+impl PendingReply {
     async fn answer(self) -> Answer {
         match self {
-            Asked::Read(path, reply) => Answer::Read(path, reply.await),
-            Asked::Compare(path, reply) => Answer::Compare(path, reply.await),
-            Asked::List(path, reply) => Answer::List(path, reply.await),
+            PendingReply::Read(path, reply) => Answer::Read(path, reply.await),
+            PendingReply::Compare(path, reply) => Answer::Compare(path, reply.await),
+            PendingReply::List(path, reply) => Answer::List(path, reply.await),
         }
     }
 }
 
-/// Work that grows as answers come in.
+/// A queue of reads that grows as replies arrive.
 #[derive(Default)]
 struct Work {
     steps: VecDeque<Step>,
     changes: Vec<Change>,
-    /// `None`: children are not looked for, events have told of them.
+    /// `None`: children are not listed, because events have reported them.
     listings: Option<Listings>,
 }
 
-impl Upkeep {
-    /// Compares the whole tree. Ends early when there is another gap: it must be done again then,
-    /// and what was read so far need not be.
+impl CacheTask {
+    /// Compares the whole tree. Ends early if there is another gap: the comparison must be done again then, and the
+    /// rest of this one is not needed.
     pub(super) async fn walk(&mut self) -> Result<(), Ended> {
         let mut work = Work { listings: Some(Listings::default()), ..Work::default() };
         let root = self.scope.root.clone();
-        work.steps.push_back(self.look_at(root));
-        self.work_off(&mut work).await?;
-        // A listing counts only when all that it names has been read.
+        work.steps.push_back(self.read_step(root));
+        self.run_steps(&mut work).await?;
+        // A listing counts only when every node that it names has been read.
         if let Some(listings) = work.listings.filter(|_| !self.inbox.dirty.everything) {
             self.listings = listings;
         }
         Ok(())
     }
 
-    /// Reads these nodes, without looking for their children.
+    /// Reads these nodes, without listing their children.
     pub(super) async fn read_all(&mut self, steps: Vec<Step>) -> Result<(), Ended> {
-        self.work_off(&mut Work { steps: steps.into(), ..Work::default() }).await
+        self.run_steps(&mut Work { steps: steps.into(), ..Work::default() }).await
     }
 
-    async fn work_off(&mut self, work: &mut Work) -> Result<(), Ended> {
-        let mut under_way = VecDeque::new();
+    async fn run_steps(&mut self, work: &mut Work) -> Result<(), Ended> {
+        let mut in_flight = VecDeque::new();
         loop {
-            while under_way.len() < self.requests_max
+            while in_flight.len() < self.requests_max
                 && let Some(step) = work.steps.pop_front()
             {
-                under_way.push_back(self.ask(step));
+                in_flight.push_back(self.send(step));
             }
-            let Some(asked) = under_way.pop_front() else {
+            let Some(pending) = in_flight.pop_front() else {
                 break;
             };
-            let answer = self.while_listening(asked.answer()).await?;
-            self.digest(answer, work)?;
+            let answer = self.while_listening(pending.answer()).await?;
+            self.handle(answer, work)?;
             if work.changes.len() >= CHANGES_MAX {
-                self.board.apply(&mut work.changes);
+                self.state.apply(&mut work.changes);
             }
             if self.inbox.dirty.everything {
                 break;
             }
         }
-        self.board.apply(&mut work.changes);
+        self.state.apply(&mut work.changes);
         Ok(())
     }
 
-    fn ask(&self, step: Step) -> Asked {
+    fn send(&self, step: Step) -> PendingReply {
         match step {
             Step::Read(path) => {
                 let reply = self.client.get(&path).send();
-                Asked::Read(path, reply)
+                PendingReply::Read(path, reply)
             }
             Step::Compare(path) => {
                 let reply = self.client.exists(&path).send();
-                Asked::Compare(path, reply)
+                PendingReply::Compare(path, reply)
             }
             Step::List(path) => {
                 let reply = self.client.children(&path).send();
-                Asked::List(path, reply)
+                PendingReply::List(path, reply)
             }
         }
     }
 
-    fn digest(&self, answer: Answer, work: &mut Work) -> Result<(), Ended> {
+    fn handle(&self, answer: Answer, work: &mut Work) -> Result<(), Ended> {
         match answer {
             Answer::Read(path, Ok(node)) => {
                 let cached = CachedNode::new(path.clone(), &node.data, node.stat);
@@ -134,7 +134,7 @@ impl Upkeep {
                 self.descend(&path, &node.stat, work);
             }
             Answer::Compare(path, Ok(Some(stat))) => self.compare(&path, stat, work),
-            Answer::Compare(path, Ok(None)) => work.changes.push(Change::Gone(path)),
+            Answer::Compare(path, Ok(None)) => work.changes.push(Change::Removed(path)),
             Answer::List(path, Ok(children)) => self.visit_children(&path, &children, work),
             Answer::Read(path, Err(error))
             | Answer::Compare(path, Err(error))
@@ -143,9 +143,9 @@ impl Upkeep {
         Ok(())
     }
 
-    /// A known node is read again only if its data has changed.
+    /// Reads a known node again only if its data has changed.
     fn compare(&self, path: &Arc<str>, stat: Stat, work: &mut Work) {
-        let known = self.board.look(|all| all.get(path).cloned());
+        let known = self.state.with_snapshot(|all| all.get(path).cloned());
         let Some(known) = known.filter(|known| known.stat.mzxid == stat.mzxid) else {
             return work.steps.push_front(Step::Read(path.clone()));
         };
@@ -160,7 +160,7 @@ impl Upkeep {
             return;
         };
         if stat.num_children == 0 {
-            work.changes.extend(self.known_children(path).into_iter().map(Change::Gone));
+            work.changes.extend(self.known_children(path).into_iter().map(Change::Removed));
         } else if self.listings.get(path) == Some(&stat.pzxid) {
             listings.insert(path.clone(), stat.pzxid);
             work.steps.extend(self.known_children(path).into_iter().map(Step::Compare));
@@ -177,22 +177,24 @@ impl Upkeep {
         for name in &children.names {
             let child = Scope::child(path, name);
             if self.scope.admits_child(&child) {
-                work.steps.push_back(self.look_at(child.clone()));
+                work.steps.push_back(self.read_step(child.clone()));
                 present.insert(child);
             }
         }
-        let gone = self.known_children(path).into_iter().filter(|child| !present.contains(child));
-        work.changes.extend(gone.map(Change::Gone));
+        let removed =
+            self.known_children(path).into_iter().filter(|child| !present.contains(child));
+        work.changes.extend(removed.map(Change::Removed));
     }
 
-    fn look_at(&self, path: Arc<str>) -> Step {
-        let is_known = self.board.look(|all| all.get(&path).is_some());
+    fn read_step(&self, path: Arc<str>) -> Step {
+        let is_known = self.state.with_snapshot(|all| all.get(&path).is_some());
         if is_known { Step::Compare(path) } else { Step::Read(path) }
     }
 
-    /// Those that cannot be read among them: they may have gone, or can be read by now.
+    /// Returns the known children, including those that cannot be read: they may have been deleted, or may be
+    /// readable by now.
     fn known_children(&self, path: &str) -> Vec<Arc<str>> {
-        self.board.look(|all| {
+        self.state.with_snapshot(|all| {
             let readable = all.children(path).map(|node| node.path.clone());
             let unreadable = all.unreadable.keys().filter(|child| parent_of(child) == path);
             readable.chain(unreadable.cloned()).collect()
@@ -207,10 +209,10 @@ fn parent_of(path: &str) -> &str {
     }
 }
 
-/// What a failed read says about a node. The client repeats what may succeed later.
+/// Returns what a failed read says about a node. The client itself repeats what may succeed later.
 fn failure(path: Arc<str>, error: Error) -> Result<Change, Ended> {
     match error.kind() {
-        ErrorKind::NoNode => Ok(Change::Gone(path)),
+        ErrorKind::NoNode => Ok(Change::Removed(path)),
         ErrorKind::Closed | ErrorKind::SessionExpired | ErrorKind::AuthFailed => Err(Ended),
         _ => Ok(Change::Unreadable(path, error)),
     }

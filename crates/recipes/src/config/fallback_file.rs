@@ -1,8 +1,7 @@
 //! The local file that keeps the last good configuration for a start without the service.
 //!
-//! It holds the node's data as it is, so that an operator can read it. It is written to a temporary
-//! neighbour, flushed and renamed: whoever reads it, even after a power failure, finds the old
-//! content or the new one.
+//! It holds the node's data unchanged, so that an operator can read it. It is written to a temporary file in the same
+//! directory, flushed and renamed: a reader finds the old content or the new one, even after a power failure.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -12,7 +11,7 @@ use bytes::Bytes;
 use tokio::task::spawn_blocking;
 use uuid::Uuid;
 
-/// Where the last good data is kept.
+/// The file for the last good data.
 #[derive(Clone, Debug)]
 pub(super) struct FallbackFile {
     path: PathBuf,
@@ -27,7 +26,7 @@ impl FallbackFile {
         &self.path
     }
 
-    /// What an earlier run has left; `None` if there is no file.
+    /// Returns what an earlier run has written; `None` if there is no file.
     pub(super) async fn read(&self) -> io::Result<Option<Bytes>> {
         let path = self.path.clone();
         let content = spawn_blocking(move || fs::read(path)).await.map_err(io::Error::other)?;
@@ -48,7 +47,7 @@ impl FallbackFile {
 fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty());
     let directory = directory.unwrap_or(Path::new("."));
-    // A name of its own for each write: two processes may share the file.
+    // A unique name for each write: two processes may share the file.
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}.tmp", Uuid::new_v4().simple()));
     let temporary = directory.join(name);

@@ -1,4 +1,4 @@
-//! The task that turns a node's data into values.
+//! The task that decodes a node's data into values.
 
 use std::sync::Arc;
 
@@ -17,14 +17,14 @@ const UPDATES_MAX: usize = 64;
 
 pub(super) type Validate<T> = Arc<dyn Fn(&T) -> Result<(), Reason> + Send + Sync>;
 
-/// What is in force.
+/// The value in force.
 pub(super) struct State<T> {
     pub(super) current: Option<Arc<Versioned<T>>>,
-    /// The service has said something.
-    pub(super) is_heard: bool,
+    /// The node has been read, or is known not to exist.
+    pub(super) is_read: bool,
 }
 
-/// How data becomes a value.
+/// How data is decoded and checked.
 pub(super) struct Reading<T> {
     pub(super) codec: Arc<dyn Decode<T>>,
     pub(super) validate: Option<Validate<T>>,
@@ -40,7 +40,7 @@ impl<T: 'static> Reading<T> {
     }
 }
 
-/// Starts the task, with what is known locally in force.
+/// Starts the task, with the value that is known locally in force.
 pub(super) async fn start<T: Send + Sync + 'static>(
     mirror: Mirror,
     reading: Reading<T>,
@@ -53,7 +53,7 @@ pub(super) async fn start<T: Send + Sync + 'static>(
         None => (None, None),
     };
     let current = value.or(default).map(Arc::new);
-    let states = watch::Sender::new(State { current, is_heard: false });
+    let states = watch::Sender::new(State { current, is_read: false });
     let updates = broadcast::Sender::new(UPDATES_MAX);
     let (receiver, weak) = (states.subscribe(), updates.downgrade());
     let follow = Follow { reading, file, in_file, states, updates, known: None };
@@ -61,7 +61,7 @@ pub(super) async fn start<T: Send + Sync + 'static>(
     Config { path, states: receiver, updates: weak, task }
 }
 
-/// What an earlier run has left. A file that is of no use does not keep anybody from starting.
+/// Reads what an earlier run has written. An unusable file does not prevent the start.
 async fn read_file<T: 'static>(
     file: &FallbackFile,
     reading: &Reading<T>,
@@ -84,7 +84,7 @@ async fn read_file<T: 'static>(
     }
 }
 
-/// The last that was told of the node.
+/// The last reported state of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Missing,
@@ -95,7 +95,7 @@ enum Known {
 struct Follow<T> {
     reading: Reading<T>,
     file: Option<FallbackFile>,
-    /// What the file holds.
+    /// The content of the file.
     in_file: Option<Bytes>,
     states: watch::Sender<State<T>>,
     updates: broadcast::Sender<ConfigUpdate<T>>,
@@ -104,12 +104,12 @@ struct Follow<T> {
 }
 
 impl<T: Send + Sync + 'static> Follow<T> {
-    /// Until the client is closed.
+    /// Runs until the client is closed.
     async fn run(mut self, mirror: Mirror) {
         let mut snapshots = mirror.snapshots();
         loop {
             let snapshot = snapshots.borrow_and_update().clone();
-            self.look(&snapshot, mirror.root()).await;
+            self.handle_snapshot(&snapshot, mirror.root()).await;
             drop(snapshot);
             if snapshots.changed().await.is_err() {
                 return;
@@ -117,41 +117,41 @@ impl<T: Send + Sync + 'static> Follow<T> {
         }
     }
 
-    async fn look(&mut self, snapshot: &Snapshot, path: &str) {
+    async fn handle_snapshot(&mut self, snapshot: &Snapshot, path: &str) {
         match (snapshot.get(path), snapshot.unreadable(path)) {
-            (Some(node), _) => self.look_at_node(node).await,
+            (Some(node), _) => self.handle_node(node).await,
             (None, Some(error)) => {
                 if self.known.replace(Known::Unreadable) != Some(Known::Unreadable) {
-                    self.tell(ConfigUpdate::Unreadable(error.clone()));
+                    self.publish(ConfigUpdate::Unreadable(error.clone()));
                 }
             }
             (None, None) => {
-                // Before the first reading an empty cache says nothing.
-                let is_told = self.known == Some(Known::Missing);
-                if !is_told && (self.known.is_some() || snapshot.is_synced()) {
+                // Before the first reading an empty cache proves nothing.
+                let is_reported = self.known == Some(Known::Missing);
+                if !is_reported && (self.known.is_some() || snapshot.is_synced()) {
                     self.known = Some(Known::Missing);
-                    self.tell(ConfigUpdate::Deleted);
+                    self.publish(ConfigUpdate::Deleted);
                 }
             }
         }
     }
 
-    async fn look_at_node(&mut self, node: &CachedNode) {
+    async fn handle_node(&mut self, node: &CachedNode) {
         let now = Known::Present { czxid: node.stat.czxid, mzxid: node.stat.mzxid };
         let before = self.known.replace(now);
         if before == Some(now) {
             return;
         }
         if matches!(before, Some(Known::Present { czxid, .. }) if czxid != node.stat.czxid) {
-            self.tell(ConfigUpdate::Deleted);
+            self.publish(ConfigUpdate::Deleted);
         }
         match self.reading.read(&node.data) {
             Ok(value) => {
                 let value = Versioned::from_service(value, &node.stat);
-                self.tell(ConfigUpdate::Value(Arc::new(value)));
+                self.publish(ConfigUpdate::Value(Arc::new(value)));
                 self.keep(&node.data).await;
             }
-            Err(reason) => self.tell(ConfigUpdate::Invalid {
+            Err(reason) => self.publish(ConfigUpdate::Invalid {
                 reason: reason.to_string(),
                 version: node.stat.version,
                 zxid: node.stat.mzxid,
@@ -159,14 +159,14 @@ impl<T: Send + Sync + 'static> Follow<T> {
         }
     }
 
-    /// State and stream change together, so that who takes both misses nothing.
-    fn tell(&self, update: ConfigUpdate<T>) {
+    /// Changes state and stream together, so that a reader that takes both misses nothing.
+    fn publish(&self, update: ConfigUpdate<T>) {
         self.states.send_modify(|state| {
-            state.is_heard = true;
+            state.is_read = true;
             if let ConfigUpdate::Value(value) = &update {
                 state.current = Some(value.clone());
             }
-            // Nobody listening is fine.
+            // No subscribers is not an error.
             let _ = self.updates.send(update);
         });
     }
@@ -180,7 +180,7 @@ impl<T: Send + Sync + 'static> Follow<T> {
         }
         match file.write(data.clone()).await {
             Ok(()) => self.in_file = Some(data.clone()),
-            Err(error) => self.tell(ConfigUpdate::FileFailed { reason: error.to_string() }),
+            Err(error) => self.publish(ConfigUpdate::FileFailed { reason: error.to_string() }),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! The last publications of a configuration, as children of `<path>/history`.
 //!
-//! Layout: `<path>/history/v-NNNNNNNNNN`, persistent sequential, the data as it was published. An
-//! entry is created in the transaction that publishes, so there is none without the other. Old ones
-//! are deleted afterwards; a publisher that dies before that leaves one too many until the next.
-//! Nodes with other names are left alone.
+//! Layout: `<path>/history/v-NNNNNNNNNN`, persistent sequential, with the data as it was published. An entry is
+//! created in the transaction that publishes, so neither exists without the other. Old entries are deleted
+//! afterwards; a publisher that dies before that leaves one too many until the next publication. Nodes with other
+//! names are ignored.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Lifetime, Op, Optional, Zxid};
@@ -11,7 +11,7 @@ use herdsman_client::{Client, Lifetime, Op, Optional, Zxid};
 use super::publisher::{Published, Publisher};
 use crate::error::{Error, Result};
 
-/// More than anybody will look at; the list of children comes in one reply.
+/// A limit beyond any practical use; the list of children arrives in one reply.
 const ENTRIES_LIMIT: usize = 10_000;
 
 const PREFIX: &str = "v-";
@@ -46,17 +46,17 @@ impl History {
         Ok(History { client: client.clone(), directory, entries_max })
     }
 
-    /// The operation that adds an entry.
+    /// Returns the operation that adds an entry.
     pub(super) fn entry(&self, data: &Bytes) -> Op {
         Op::create(&format!("{}/{PREFIX}", self.directory), data.clone()).sequential()
     }
 
-    /// The operations that begin a history.
+    /// Returns the operations that begin a history.
     pub(super) fn create(&self, data: &Bytes) -> [Op; 2] {
         [Op::create(&self.directory, Bytes::new()), self.entry(data)]
     }
 
-    /// The directory may be missing if the first publisher kept no history.
+    /// Creates the directory, which may be missing if the first publisher kept no history.
     pub(super) async fn prepare(&self) -> Result<()> {
         Ok(self.client.ensure(&self.directory, Lifetime::Persistent).await?)
     }
@@ -71,7 +71,7 @@ impl History {
         Ok(())
     }
 
-    /// Newest first.
+    /// Returns the names of the entries, newest first.
     async fn names(&self) -> Result<Vec<String>> {
         let Some(children) = self.client.children(&self.directory).await.optional()? else {
             return Ok(Vec::new());
@@ -87,7 +87,7 @@ impl History {
     }
 
     async fn read(&self, name: String) -> Result<Option<HistoryEntry>> {
-        // Somebody may have trimmed it meanwhile.
+        // Another publisher may have deleted it meanwhile.
         let Some(node) = self.client.get(&self.path_of(&name)).await.optional()? else {
             return Ok(None);
         };
@@ -96,9 +96,9 @@ impl History {
     }
 }
 
-/// What was published before.
+/// Access to past publications.
 impl<T: 'static> Publisher<T> {
-    /// The publications that are kept, newest first: the first is the present one.
+    /// Returns the publications that are kept, newest first: the first is the current one.
     pub async fn history(&self) -> Result<Vec<HistoryEntry>> {
         let history = self.kept_history()?;
         let mut entries = Vec::new();
@@ -108,11 +108,11 @@ impl<T: 'static> Publisher<T> {
         Ok(entries)
     }
 
-    /// Publishes again what was published so many publications before the last one; 1 is the one
-    /// before. It becomes a publication of its own, so nothing is lost and it can be undone.
+    /// Publishes again what was published `publications` publications before the last one; 1 is the one before. The
+    /// result is a new publication, so nothing is lost and it can be undone.
     pub async fn rollback(&self, publications: usize) -> Result<Published> {
         if publications == 0 {
-            return Err(Error::invalid("a rollback goes back by at least 1"));
+            return Err(Error::invalid("a rollback must go back by at least 1 publication"));
         }
         let history = self.kept_history()?;
         let names = history.names().await?;

@@ -15,7 +15,7 @@ use crate::cache::{CacheOptions, Mirror};
 use crate::codec::{Decode, Json, Reason};
 use crate::error::{Error, Result};
 
-/// How a configuration is read and what is used when it cannot be.
+/// How a configuration is read, and what is used when it cannot be read.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -48,7 +48,7 @@ impl<T> fmt::Debug for ConfigOptions<T> {
 }
 
 impl<T: DeserializeOwned + Send + Sync + 'static> ConfigOptions<T> {
-    /// The node holds JSON.
+    /// Creates options for a node that holds JSON.
     #[must_use]
     pub fn json() -> Self {
         ConfigOptions::new(Json)
@@ -56,21 +56,21 @@ impl<T: DeserializeOwned + Send + Sync + 'static> ConfigOptions<T> {
 }
 
 impl<T: Send + Sync + 'static> ConfigOptions<T> {
-    /// The node holds what this codec reads.
+    /// Creates options for a node that holds data in this codec's format.
     #[must_use]
     pub fn new(codec: impl Decode<T>) -> Self {
         let reading = Reading { codec: Arc::new(codec), validate: None };
         ConfigOptions { reading, default: None, file: None, cache: CacheOptions::default() }
     }
 
-    /// In force until there is something better.
+    /// Sets a value that is in force until there is one from the file or the service.
     #[must_use]
     pub fn default_value(mut self, value: T) -> Self {
         self.default = Some(value);
         self
     }
 
-    /// Refuses values that can be read but make no sense. They are reported as
+    /// Rejects values that can be decoded but are not valid. They are reported as
     /// [`Invalid`](super::ConfigUpdate::Invalid).
     #[must_use]
     pub fn validate(
@@ -81,23 +81,23 @@ impl<T: Send + Sync + 'static> ConfigOptions<T> {
         self
     }
 
-    /// Keeps the last good data in this file, which is in force at the next start until the service
-    /// is heard. The directory must exist; the file is replaced as a whole, never half.
+    /// Keeps the last good data in this file, which is in force at the next start until the node has been read. The
+    /// directory must exist; the file is replaced as a whole, never in part.
     #[must_use]
     pub fn fallback_file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(FallbackFile::new(path.into()));
         self
     }
 
-    /// Settings of the cache below, for instance how long to wait after a reconnection.
+    /// Sets the options of the cache below, for instance how long to wait after a reconnection.
     #[must_use]
     pub fn cache(mut self, options: CacheOptions) -> Self {
         self.cache = options;
         self
     }
 
-    /// Begins to follow a node. Needs no connection: what is known locally is in force at once, and
-    /// [`Config::heard`] waits for the service.
+    /// Starts to follow a node. Needs no connection: the value that is known locally is in force at once, and
+    /// [`Config::synced`] waits for the service.
     pub async fn start(self, client: &Client, path: &str) -> Result<Config<T>> {
         if let Some(file) = self.file.as_ref().filter(|file| file.path().file_name().is_none()) {
             let shown = file.path().display();

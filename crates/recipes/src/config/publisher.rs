@@ -16,11 +16,11 @@ use crate::conditional_set::{ConditionalSet, SameData, Written};
 use crate::error::{Error, Result};
 use crate::path;
 
-/// A value is out.
+/// A value that was published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Published {
-    /// Version of the node's data: what to compare with next time.
+    /// Version of the node's data: the version to compare with next time.
     pub version: i32,
     /// The change that wrote it.
     pub zxid: Zxid,
@@ -34,10 +34,10 @@ impl From<Stat> for Published {
 
 /// Publishes values of a configuration.
 ///
-/// A lost reply is looked into before anything is said: if the node has the next version and exactly
-/// the published data, it is published. (Should somebody else have published the very same data over
-/// the very same version, both are told so; there is no difference to tell.) If others have written
-/// since, the error says that the outcome is unknown.
+/// After a lost reply the node is read before a result is returned: if it has the next version and exactly the
+/// published data, the value counts as published. (If another client has published the very same data over the very
+/// same version, both publishers get this result; the two cases are indistinguishable and equivalent.) If another
+/// client has written since, the error's outcome is unknown.
 pub struct Publisher<T> {
     client: Client,
     path: String,
@@ -52,39 +52,38 @@ impl<T> fmt::Debug for Publisher<T> {
 }
 
 impl<T: Serialize + 'static> Publisher<T> {
-    /// Publishes JSON. Nothing is asked or written yet.
+    /// Creates a publisher of JSON, without any request.
     pub fn new(client: &Client, path: &str) -> Result<Publisher<T>> {
         Publisher::with_codec(client, path, Json)
     }
 }
 
 impl<T: 'static> Publisher<T> {
-    /// Publishes what this codec makes.
+    /// Creates a publisher of values in this codec's format, without any request.
     pub fn with_codec(client: &Client, path: &str, codec: impl Encode<T>) -> Result<Publisher<T>> {
         path::check(path)?;
         let codec = Arc::new(codec);
         Ok(Publisher { client: client.clone(), path: path.to_owned(), codec, history: None })
     }
 
-    /// Keeps the last so many publications as children of `<path>/history`, for
-    /// [`Publisher::rollback`]. Each publication is written together with its entry, or neither is.
+    /// Keeps the last `entries_max` publications as children of `<path>/history`, for [`Publisher::rollback`]. Each
+    /// publication and its entry are written together or not at all.
     pub fn with_history(mut self, entries_max: usize) -> Result<Publisher<T>> {
         self.history = Some(History::new(&self.client, &self.path, entries_max)?);
         Ok(self)
     }
 
-    /// The past publications, if they are kept.
+    /// Returns the past publications, if they are kept.
     pub(super) fn kept_history(&self) -> Result<&History> {
         self.history.as_ref().ok_or_else(|| Error::invalid("this publisher keeps no history"))
     }
 
-    /// Publishes a value, whatever was there before. Missing nodes are created.
+    /// Publishes a value, whatever was there before. Creates missing nodes.
     pub async fn publish(&self, value: &T) -> Result<Published> {
         self.publish_data(self.encode(value)?).await
     }
 
-    /// Publishes a value if the present one has this version, and fails with
-    /// [`ErrorKind::BadVersion`] otherwise.
+    /// Publishes a value if the current one has this version, and fails with [`ErrorKind::BadVersion`] otherwise.
     pub async fn compare_and_publish(&self, version: i32, value: &T) -> Result<Published> {
         let data = self.encode(value)?;
         match self.replace(version, data).await? {
@@ -103,7 +102,7 @@ impl<T: 'static> Publisher<T> {
                 Some(node) => self.replace(node.stat.version, data.clone()).await?,
                 None => self.create(&data).await?,
             };
-            // Somebody was faster: what he has published is replaced then.
+            // Another publisher was faster: its value is replaced then.
             if let Written::Yes(stat) = stat {
                 return Ok(stat.into());
             }
@@ -140,7 +139,7 @@ impl<T: 'static> Publisher<T> {
                 self.client.ensure(parent, Lifetime::Persistent).await?;
                 Ok(Written::Overtaken)
             }
-            _ if error.outcome() == Outcome::Unknown => self.look_for(data, error).await,
+            _ if error.outcome() == Outcome::Unknown => self.resolve_creation(data, error).await,
             _ => Err(error.into()),
         }
     }
@@ -155,8 +154,8 @@ impl<T: 'static> Publisher<T> {
         }
     }
 
-    /// After the reply to a creation was lost.
-    async fn look_for(&self, data: &Bytes, lost: ClientError) -> Result<Written> {
+    /// Finds out what happened after the reply to a creation was lost.
+    async fn resolve_creation(&self, data: &Bytes, lost: ClientError) -> Result<Written> {
         let found = match self.client.sync(&self.path).await {
             Ok(()) => self.read().await,
             Err(_) => return Err(lost.into()),
@@ -172,12 +171,12 @@ impl<T: 'static> Publisher<T> {
         Ok(self.client.get(&self.path).await.optional()?)
     }
 
-    /// The value is out: that old entries stay for now is no reason to say otherwise.
+    /// Deletes old entries. The value is published: a failure here is not one of the publication.
     async fn trim_history(&self) {
         if let Some(history) = &self.history
             && let Err(error) = history.trim().await
         {
-            tracing::warn!(%error, path = self.path, "old history entries stay");
+            tracing::warn!(%error, path = self.path, "old history entries were not deleted");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A configuration value with its origin, and what is told about its changes.
+//! A configuration value with its source, and the events about its changes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ pub enum Source {
     Service {
         /// Version of the node's data, the one to compare with when it is replaced.
         version: i32,
-        /// The change that wrote it (`mzxid`): greater is later, even if the node was deleted and
-        /// created anew meanwhile.
+        /// The change that wrote it (`mzxid`): greater is later, even if the node was deleted and created again
+        /// meanwhile.
         zxid: Zxid,
     },
     /// From the local file, which an earlier run has written.
@@ -27,13 +27,13 @@ pub enum Source {
     Default,
 }
 
-/// A value and where it comes from.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Versioned<T> {
     /// The value.
     pub value: T,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
 }
 
@@ -42,7 +42,7 @@ impl<T> Versioned<T> {
         Versioned { value, source: Source::Service { version: stat.version, zxid: stat.mzxid } }
     }
 
-    /// The version of the node's data, if it came from the service.
+    /// Returns the version of the node's data, if the value is from the service.
     #[must_use]
     pub fn version(&self) -> Option<i32> {
         match self.source {
@@ -51,7 +51,7 @@ impl<T> Versioned<T> {
         }
     }
 
-    /// The change that wrote it, if it came from the service.
+    /// Returns the change that wrote it, if the value is from the service.
     #[must_use]
     pub fn zxid(&self) -> Option<Zxid> {
         match self.source {
@@ -61,13 +61,13 @@ impl<T> Versioned<T> {
     }
 }
 
-/// What happened to a configuration. Whatever it is, the last good value stays in force.
+/// An event of a configuration. Whatever it is, the last good value stays in force.
 pub enum ConfigUpdate<T> {
     /// A new good value.
     Value(Arc<Versioned<T>>),
     /// There is no node: it was deleted, or has never been created.
     Deleted,
-    /// The data is no value, or was refused by the validation. The next good value ends this.
+    /// The data is not a value, or was rejected by the validation. The next good value ends this.
     Invalid {
         /// What is wrong with it.
         reason: String,
@@ -76,16 +76,16 @@ pub enum ConfigUpdate<T> {
         /// The change that wrote it.
         zxid: Zxid,
     },
-    /// The node is there but cannot be read, for instance because of its ACL.
+    /// The node exists but cannot be read, for instance because of its ACL.
     Unreadable(herdsman_client::Error),
     /// The value is in force, but could not be written to the fallback file.
     FileFailed {
-        /// What the system said.
+        /// The error of the operating system.
         reason: String,
     },
 }
 
-// Not derived: that would ask for `T: Clone`, and only a pointer is cloned.
+// Not derived: that would require `T: Clone`, and only a pointer is cloned.
 impl<T> Clone for ConfigUpdate<T> {
     fn clone(&self) -> Self {
         match self {
@@ -128,11 +128,11 @@ impl<T: Send + Sync + 'static> Events<ConfigUpdate<T>> {
         rest: Option<broadcast::Receiver<ConfigUpdate<T>>>,
     ) -> Self {
         let first = tokio_stream::iter(current.map(ConfigUpdate::Value));
-        // What was missed is outdated by what follows.
+        // What was missed is superseded by what follows.
         Events::of(first.chain(Events::of_broadcast(rest, |_| None)), Some)
     }
 
-    /// The next good value, whatever else happens; `None` at the end. Cancel-safe.
+    /// Returns the next good value and skips everything else; `None` at the end. Cancel-safe.
     pub async fn next_value(&mut self) -> Option<Arc<Versioned<T>>> {
         loop {
             if let ConfigUpdate::Value(value) = self.next().await? {

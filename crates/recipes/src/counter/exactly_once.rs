@@ -1,4 +1,4 @@
-//! Additions that are certain.
+//! Additions that are applied exactly once.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Lifetime, Op};
@@ -9,14 +9,13 @@ use crate::marked::{Attempt, Marked};
 use crate::until_known::until_known;
 
 impl<N: Number> Counter<N> {
-    /// Adds as [`Counter::add`] does, but a lost reply leaves no doubt: it adds once.
+    /// Adds like [`Counter::add`], but exactly once even if a reply is lost.
     ///
-    /// Costs a transaction with an ephemeral mark (`<path>/_op_<uuid>`) and the mark's deletion in
-    /// the background. Curator does not mind children of a counter.
+    /// Costs a transaction with an ephemeral mark (`<path>/_op_<uuid>`), and the mark's deletion in the background.
+    /// Curator ignores children of a counter.
     ///
     /// # Errors
-    /// As [`Counter::add`], but the outcome is unknown only if the session ended after a reply was
-    /// lost.
+    /// As for [`Counter::add`], but the outcome is unknown only if the session ended after a reply was lost.
     pub async fn add_exactly_once(&self, delta: N) -> Result<Change<N>> {
         let session = self.client.connected_session().await?;
         let client = self.client.bound_to(&session);
@@ -44,13 +43,13 @@ impl<N: Number> Counter<N> {
         unreachable!("attempts are limited")
     }
 
-    /// The mark of an earlier attempt knows what the number was then.
+    /// Computes the change from the mark of an earlier attempt, which holds the number at that time.
     fn change(&self, note: &Bytes, delta: N) -> Result<Change<N>> {
         let before = N::decode(&self.path, note)?;
         Ok(Change { before, after: before.wrapping_add(delta) })
     }
 
-    /// Transactions do not make parents.
+    /// Creates the parents, which transactions do not.
     async fn make_parent(&self, client: &Client) -> Result<()> {
         let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
         if !parent.is_empty() {

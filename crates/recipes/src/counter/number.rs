@@ -1,4 +1,4 @@
-//! The two kinds of number a counter can hold, and how they lie in a node's data.
+//! The two number types that a counter can hold, and their encoding in a node's data.
 
 use std::fmt::{Debug, Display};
 
@@ -13,23 +13,23 @@ pub trait Number:
     /// One.
     const ONE: Self;
 
-    /// The sum, wrapping around at the ends.
+    /// Adds, wrapping around at the limits of the type.
     #[must_use]
     fn wrapping_add(self, other: Self) -> Self;
 
-    /// The difference, wrapping around at the ends.
+    /// Subtracts, wrapping around at the limits of the type.
     #[must_use]
     fn wrapping_sub(self, other: Self) -> Self;
 
-    /// Big-endian.
+    /// Encodes it as big-endian bytes.
     fn encode(self) -> Bytes;
 
-    /// Reads a node's data. None at all is 0, and what follows the number is ignored, as in Curator.
+    /// Decodes a node's data. No data is 0, and bytes after the number are ignored, as in Curator.
     fn decode(path: &str, data: &[u8]) -> Result<Self>;
 }
 
 mod sealed {
-    /// Curator knows these two and no others.
+    /// Curator has these two types and no others.
     pub trait Sealed {}
     impl Sealed for i64 {}
     impl Sealed for i32 {}
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_lie_as_curator_keeps_them() {
+    fn numbers_are_encoded_as_in_curator() {
         assert_eq!(&258_i64.encode()[..], [0, 0, 0, 0, 0, 0, 1, 2]);
         assert_eq!(&(-2_i32).encode()[..], [0xff, 0xff, 0xff, 0xfe]);
         assert_eq!(i64::decode("/c", &258_i64.encode()), Ok(258));

@@ -1,7 +1,7 @@
-//! The instances of one service, followed.
+//! Follows the instances of one service.
 //!
-//! Invariant: an instance is removed from the set only because a server said that its node has gone
-//! (or that it cannot be read any more). An outage of the coordination service removes nothing.
+//! Invariant: an instance is removed from the set only because a server reported that its node was deleted (or that
+//! it cannot be read any more). An outage of the coordination service removes nothing.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,7 +23,7 @@ use crate::membership::changes::changes_from_nothing;
 use crate::membership::roster::{Content, Roster, Snapshot};
 use crate::path::child;
 
-/// How a [`ServiceCache`] is opened.
+/// Options of a [`ServiceCache`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until it is opened"]
 pub struct ServiceCacheOptions<P> {
@@ -38,8 +38,8 @@ impl<P: Send + Sync + 'static> ServiceCacheOptions<P> {
         ServiceCacheOptions { registry, name: name.to_owned(), removal_delay: Duration::ZERO }
     }
 
-    /// An instance that has gone is kept for so long, and nobody notices if it comes back. To take
-    /// one out at once, publish it as disabled first. Default: none.
+    /// Keeps an instance for this long after its node was deleted, so that users of the cache do not notice if it
+    /// registers again meanwhile. To remove one at once, publish it as disabled first. Default: zero.
     pub fn removal_delay(mut self, delay: Duration) -> Self {
         self.removal_delay = delay;
         self
@@ -47,7 +47,7 @@ impl<P: Send + Sync + 'static> ServiceCacheOptions<P> {
 }
 
 impl<P: DeserializeOwned + Send + Sync + 'static> ServiceCacheOptions<P> {
-    /// Reads the instances, and follows them from now on. A service need not exist yet.
+    /// Reads the instances, and follows them from now on. The service need not exist yet.
     pub async fn open(self) -> Result<ServiceCache<P>> {
         let service = self.registry.service_path(&self.name)?;
         let directory = service.clone();
@@ -65,7 +65,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceCacheOptions<P> {
     }
 }
 
-/// What a node of the service's directory holds.
+/// A node of the service's directory.
 #[derive(Debug)]
 pub(super) struct Found<P> {
     /// The node's name.
@@ -73,7 +73,7 @@ pub(super) struct Found<P> {
     pub(super) instance: Result<Arc<ServiceInstance<P>>>,
 }
 
-/// The same, with those who leave kept for a while.
+/// Returns a roster that keeps removed instances for a while.
 fn stabilised<T: Send + Sync + 'static>(roster: &Roster<T>, delay: Duration) -> Roster<T> {
     let mut snapshots = roster.subscribe();
     let first = snapshots.borrow_and_update().clone();
@@ -101,8 +101,8 @@ async fn sleep_until_some(deadline: Option<Instant>) {
     }
 }
 
-/// The instances of a service, kept up to date until this and all streams of its events are
-/// dropped. While the coordination service cannot be reached, it shows what it saw last.
+/// The instances of a service, kept up to date until this and all streams of its events are dropped. While the
+/// coordination service cannot be reached, it keeps the last known instances.
 pub struct ServiceCache<P> {
     name: String,
     roster: Roster<Found<P>>,
@@ -122,13 +122,13 @@ impl<P> fmt::Debug for ServiceCache<P> {
 }
 
 impl<P: Send + Sync + 'static> ServiceCache<P> {
-    /// The service.
+    /// Returns the name of the service.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The instances that can be read, enabled or not, in the order of their nodes' names.
+    /// Returns the instances that can be decoded, enabled or not, in the order of their nodes' names.
     #[must_use]
     pub fn instances(&self) -> Vec<Arc<ServiceInstance<P>>> {
         let snapshot = self.roster.snapshot();
@@ -140,29 +140,29 @@ impl<P: Send + Sync + 'static> ServiceCache<P> {
         self.roster.snapshot()
     }
 
-    /// Everything from now on, beginning with those who are there. A slow reader gets states in between left out, never
-    /// the last one.
+    /// Returns every event from now on, beginning with the instances that exist. A slow reader may miss intermediate
+    /// states, but never the last one.
     pub fn events(&self) -> Events<ServiceEvent<P>> {
         let mut reported = Reported(BTreeMap::new());
         Events::of(changes_from_nothing(&self.roster), move |change| reported.note(&change))
     }
 }
 
-/// Something happened to the instances of a service.
+/// A change of the instances of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServiceEvent<P> {
-    /// An instance is there.
+    /// An instance was added.
     Added(Arc<ServiceInstance<P>>),
     /// An instance has changed, for example its payload.
     Changed(Arc<ServiceInstance<P>>),
-    /// An instance has gone.
+    /// An instance was removed.
     Removed(Arc<ServiceInstance<P>>),
-    /// A node's data is no instance. It is left out; if it was one before, that was removed.
+    /// A node's data is not an instance. It is left out; if it was one before, that one was removed.
     Unreadable(Error),
 }
 
-/// Those who were reported as there, by node.
+/// The instances that were reported as existing, by node.
 struct Reported<P>(BTreeMap<String, Arc<ServiceInstance<P>>>);
 
 impl<P> Reported<P> {
@@ -181,10 +181,10 @@ impl<P> Reported<P> {
                 }]
             }
             unusable => {
-                let gone = self.0.remove(&found.node);
+                let removed = self.0.remove(&found.node);
                 let error = unusable.as_ref().err().filter(|_| is_there).cloned();
                 let error = error.map(ServiceEvent::Unreadable);
-                gone.map(ServiceEvent::Removed).into_iter().chain(error).collect()
+                removed.map(ServiceEvent::Removed).into_iter().chain(error).collect()
             }
         }
     }

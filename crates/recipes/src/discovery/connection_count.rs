@@ -1,9 +1,9 @@
 //! The number of connections that an instance has, published by the instance itself.
 //!
-//! In: connections as they begin and end, or a number. Out: `<base>-connections/<service>/<node>`,
-//! ephemeral, with the number as decimal text; the name is that of the instance's own node. It is written
-//! when it changes, but not more often than the interval says, and again when it has not changed for a
-//! while, so that readers can tell a number that has not changed from one that nobody looks after.
+//! In: connections as they begin and end, or a number. Out: `<base>-connections/<service>/<node>`, ephemeral, with
+//! the number as decimal text; its name is that of the instance's own node. It is written when it changes, but no
+//! more often than the interval allows, and again when it has not changed for a while, so that readers can
+//! distinguish a number that has not changed from one that is no longer maintained.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -16,12 +16,12 @@ use crate::error::{Error, Result};
 use crate::path::child;
 use crate::persistent_node::PersistentNode;
 
-/// Where the counts of a service are.
+/// Returns the directory with the counts of a service.
 pub(super) fn directory(base: &str, service: &str) -> String {
     child(&format!("{base}-connections"), service)
 }
 
-/// How a [`ConnectionCount`] is published: see [`Registration::connection_count`].
+/// Options of a [`ConnectionCount`]: see [`Registration::connection_count`].
 ///
 /// [`Registration::connection_count`]: super::Registration::connection_count
 #[derive(Debug)]
@@ -39,23 +39,25 @@ impl ConnectionCountOptions {
         ConnectionCountOptions { client: client.clone(), path, interval, refresh }
     }
 
-    /// How often, at most, a count that changes is written. Default: once a second.
+    /// Sets how often, at most, a count that changes is written. Default: once a second.
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval;
         self
     }
 
-    /// How often a count is written at least. Clients should wait for more than twice as long before they
-    /// take it for stale. Default: every ten seconds.
+    /// Sets how often a count is written at least. Clients should wait for more than twice as long before they treat
+    /// it as stale. Default: every ten seconds.
     pub fn refresh(mut self, refresh: Duration) -> Self {
         self.refresh = refresh;
         self
     }
 
-    /// Publishes 0, and waits until that is in the tree.
+    /// Publishes 0, and waits until it is written.
     pub async fn start(self) -> Result<ConnectionCount> {
         if self.interval.is_zero() || self.refresh.is_zero() {
-            return Err(Error::invalid("intervals of publishing must be longer than nothing"));
+            return Err(Error::invalid(
+                "the interval and the refresh time must be longer than zero",
+            ));
         }
         let options = PersistentNode::at(&self.client, &self.path, "0");
         let node = options.write_interval(self.interval).start()?;
@@ -73,7 +75,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// The latest count is the one that is published, so this happens under the lock.
+    /// Changes the count and publishes it under the lock, so that the latest count is the published one.
     fn change(&self, change: impl FnOnce(u64) -> u64) {
         let mut count = self.count.lock();
         *count = change(*count);
@@ -91,8 +93,8 @@ async fn refresh(shared: Weak<Shared>, every: Duration) {
     }
 }
 
-/// The published number of connections of an instance. It is removed in the background when this and all
-/// its [`CountedConnection`]s are dropped, goes with the session, and is put back in the next one.
+/// The published number of connections of an instance. Its node is removed in the background when this and all its
+/// [`CountedConnection`]s are dropped; it ends with the session, and is put back in the next one.
 #[derive(Debug)]
 #[must_use = "the count is removed when this is dropped"]
 pub struct ConnectionCount {
@@ -106,24 +108,24 @@ impl ConnectionCount {
         CountedConnection { shared: Arc::clone(&self.shared) }
     }
 
-    /// Publishes this number, for servers that count by themselves. Never waits.
+    /// Publishes this number, for servers that count connections themselves. Never waits.
     pub fn set(&self, connections: u64) {
         self.shared.change(|_| connections);
     }
 
-    /// The number at present, published or not yet.
+    /// Returns the current number, published or not yet.
     #[must_use]
     pub fn get(&self) -> u64 {
         *self.shared.count.lock()
     }
 
-    /// Waits until the number is in the tree.
+    /// Waits until the number is written.
     pub async fn flush(&self) -> Result<()> {
         self.shared.node.flush().await
     }
 }
 
-/// A connection that counts until this is dropped.
+/// A connection that is counted until this is dropped.
 #[derive(Debug)]
 #[must_use = "the connection counts until this is dropped"]
 pub struct CountedConnection {

@@ -17,19 +17,19 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
 pub enum ServiceType {
-    /// As long as the session of its program.
+    /// As long as its program's session.
     #[default]
     Dynamic,
     /// Until it is unregistered.
     Static,
-    /// Until it is unregistered. The same as static to this crate, and to Curator.
+    /// Until it is unregistered. The same as static for this crate, and for Curator.
     Permanent,
     /// As long as the session; the node's name is the id and a number.
     DynamicSequential,
 }
 
 impl ServiceType {
-    /// Whether the instance goes with the session of its program.
+    /// Returns whether the instance ends with its program's session.
     #[must_use]
     pub fn is_dynamic(self) -> bool {
         matches!(self, ServiceType::Dynamic | ServiceType::DynamicSequential)
@@ -47,9 +47,9 @@ impl ServiceType {
 
 /// An instance of a service, with a payload of any type that serde can write and read.
 ///
-/// Payloads that Java programs read: a plain string is a `String` there. An object needs a field
-/// `@class` with the name of the Java class, and one without it is read as a map; `@class` is not
-/// given to a payload type that does not have such a field.
+/// Payloads that Java programs read: a plain string is a `String` there. An object needs a field `@class` with the
+/// name of the Java class, and is read as a map without it; `@class` is not passed to a payload type that does not
+/// have such a field.
 ///
 /// ```
 /// use herdsman_recipes::discovery::ServiceInstance;
@@ -67,10 +67,10 @@ impl ServiceType {
 #[serde(rename_all = "camelCase", bound(deserialize = "P: DeserializeOwned"))]
 #[non_exhaustive]
 pub struct ServiceInstance<P> {
-    /// The service.
+    /// The name of the service.
     #[serde(default, deserialize_with = "null_is_default")]
     pub name: String,
-    /// Which of its instances: unique within the service.
+    /// The id, unique within the service.
     #[serde(default, deserialize_with = "null_is_default")]
     pub id: String,
     /// Host name or address.
@@ -82,19 +82,19 @@ pub struct ServiceInstance<P> {
     /// Port for TLS.
     #[serde(default)]
     pub ssl_port: Option<u16>,
-    /// Whatever else there is to say.
+    /// Any other data.
     #[serde(default = "no_payload")]
     pub payload: Option<P>,
-    /// When it was made: milliseconds since 1970.
+    /// When it was created: milliseconds since 1970.
     #[serde(default, rename = "registrationTimeUTC")]
     pub registration_time_utc: i64,
-    /// How long it stays.
+    /// How long it stays registered.
     #[serde(default, deserialize_with = "null_is_default")]
     pub service_type: ServiceType,
-    /// How to make a URI of it.
+    /// The template of its URI.
     #[serde(default)]
     pub uri_spec: Option<UriSpec>,
-    /// Providers pick only what is enabled.
+    /// Whether it is enabled: providers pick only enabled instances.
     #[serde(default = "enabled", skip_serializing_if = "is_enabled")]
     pub enabled: bool,
 }
@@ -120,7 +120,7 @@ fn is_enabled(enabled: &bool) -> bool {
 }
 
 impl<P> ServiceInstance<P> {
-    /// An instance of the service `name`, dynamic, enabled, with a random id.
+    /// Creates an instance of the service `name`, dynamic, enabled, with a random id.
     #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -138,70 +138,70 @@ impl<P> ServiceInstance<P> {
         }
     }
 
-    /// With this id.
+    /// Sets the id.
     #[must_use]
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
         self.id = id.into();
         self
     }
 
-    /// At this host.
+    /// Sets the host.
     #[must_use]
     pub fn with_address(mut self, address: impl Into<String>) -> Self {
         self.address = Some(address.into());
         self
     }
 
-    /// At this port.
+    /// Sets the port.
     #[must_use]
     pub fn with_port(mut self, port: u16) -> Self {
         self.port = Some(port);
         self
     }
 
-    /// At this port for TLS.
+    /// Sets the port for TLS.
     #[must_use]
     pub fn with_ssl_port(mut self, port: u16) -> Self {
         self.ssl_port = Some(port);
         self
     }
 
-    /// With this payload.
+    /// Sets the payload.
     #[must_use]
     pub fn with_payload(mut self, payload: P) -> Self {
         self.payload = Some(payload);
         self
     }
 
-    /// Of this type.
+    /// Sets the type.
     #[must_use]
     pub fn with_type(mut self, service_type: ServiceType) -> Self {
         self.service_type = service_type;
         self
     }
 
-    /// With this recipe for its URI.
+    /// Sets the template of its URI.
     #[must_use]
     pub fn with_uri_spec(mut self, uri_spec: UriSpec) -> Self {
         self.uri_spec = Some(uri_spec);
         self
     }
 
-    /// Registered, but not to be picked.
+    /// Makes it disabled: registered, but not picked.
     #[must_use]
     pub fn disabled(mut self) -> Self {
         self.enabled = false;
         self
     }
 
-    /// Its URI, if it says how to make one.
+    /// Returns its URI, if it has a template.
     #[must_use]
     pub fn uri(&self) -> Option<String> {
         let variable = |name: &str| self.variable(name);
         self.uri_spec.as_ref().map(|spec| spec.build_with(variable))
     }
 
-    /// The variables of Curator's `UriSpec`.
+    /// Returns the value of a variable of Curator's `UriSpec`.
     fn variable(&self, name: &str) -> Option<String> {
         let port = |port: Option<u16>| port.map(|port| port.to_string());
         match name {
@@ -228,7 +228,7 @@ impl<P: Serialize> ServiceInstance<P> {
 
 impl<P: DeserializeOwned> ServiceInstance<P> {
     pub(super) fn decode(path: &str, data: &[u8]) -> Result<Self> {
-        // Serde would also take a list of the fields' values, even an empty one.
+        // Serde would also accept a list of the fields' values, even an empty one.
         if data.trim_ascii_start().first() != Some(&b'{') {
             let reason = "it is not a JSON object".to_owned();
             return Err(Error::Codec { path: path.to_owned(), reason });
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn readers_take_any_order_missing_fields_and_strangers() {
+    fn any_order_missing_fields_and_unknown_fields_are_read() {
         let read =
             |json: Value| ServiceInstance::<Value>::decode("/p", json.to_string().as_bytes());
         let bare = read(json!({})).unwrap();

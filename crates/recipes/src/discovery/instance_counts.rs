@@ -1,8 +1,8 @@
-//! The numbers of connections that the instances of a service publish, as a client reads them.
+//! The connection counts that the instances of a service publish, as a client reads them.
 //!
-//! In: `<base>-connections/<service>/*`, followed with one watch. Out: the number of an instance, if it is
-//! fresh. A number is stale when this client has seen no write of it for too long by its own clock: the
-//! instance hangs, or this client is cut off. No two clocks are compared.
+//! In: `<base>-connections/<service>/*`, followed with one watch. Out: the count of an instance, if it is fresh. A
+//! count is stale when this client has seen no write of it for too long by its own clock: the instance hangs, or this
+//! client is disconnected. No two clocks are compared.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::balance::Loads;
 use crate::error::Result;
 use crate::membership::roster::{Content, Roster};
 
-/// What the instances of a service say.
+/// The published counts of a service's instances.
 #[derive(Debug)]
 pub(super) struct InstanceCounts {
     published: Roster<Published>,
     stale_after: Duration,
 }
 
-/// What one instance says.
+/// The published count of one instance.
 #[derive(Clone, Copy, Debug)]
 struct Published {
-    /// `None` if it cannot be read.
+    /// `None` if it cannot be decoded.
     count: Option<u64>,
-    /// When this client has first seen this write.
+    /// When this client first saw this write.
     seen: Instant,
 }
 
@@ -47,7 +47,7 @@ impl InstanceCounts {
         directory: &str,
         stale_after: Duration,
     ) -> Result<Self> {
-        // Each write is read once, also one that does not change the number.
+        // Each write is read once, even if it does not change the number.
         let read = |_: &str, node: &Node| Published::new(&node.data, Instant::now());
         let published = Roster::open(client, directory, Content::Data(Box::new(read))).await?;
         Ok(InstanceCounts { published, stale_after })

@@ -1,10 +1,10 @@
-//! How much each instance has to do, counted over all clients.
+//! The load of each instance, counted over all clients.
 //!
-//! In: requests of this client as they begin and end. Out: the sum of what all *other* clients say
-//! they have under way; one's own are counted by the strategy itself, which knows them at once. Each
-//! client has an ephemeral `<base>-loads/<service>/<uuid>` with the JSON `{"<node>":<count>,…}`; its counts
-//! go when its session does. It writes when they change, but not more often than the interval
-//! says, so that what others know is up to one interval old.
+//! In: requests of this client as they begin and end. Out: the sum of the requests that all *other* clients report as
+//! in flight; the strategy itself counts this client's requests, which it knows at once. Each client has an ephemeral
+//! `<base>-loads/<service>/<uuid>` with the JSON `{"<node>":<count>,…}`, so its counts end with its session. It
+//! writes when they change, but no more often than the interval allows, so that the counts of other clients are up to
+//! one interval old.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ use crate::persistent_node::PersistentNode;
 
 type Counts = BTreeMap<String, u64>;
 
-/// What this client and the others have under way.
+/// The requests that this client and the others have in flight.
 #[derive(Debug, Default)]
 pub(super) struct LoadCounts {
     own: Mutex<Counts>,
@@ -73,23 +73,23 @@ impl Drop for Counted {
 
 /// Publishes the counts of this client and follows those of the others, until it is dropped.
 #[derive(Debug)]
-pub(super) struct LoadBoard {
+pub(super) struct SharedLoads {
     counts: Arc<LoadCounts>,
     tasks: [JoinHandle<()>; 2],
 }
 
-impl LoadBoard {
+impl SharedLoads {
     pub(super) async fn open(client: &Client, directory: &str, interval: Duration) -> Result<Self> {
         let name = Uuid::new_v4().to_string();
         let node = PersistentNode::at(client, &child(directory, &name), "{}").start()?;
-        // Counts that cannot be read are somebody else's mistake, and count as none.
+        // Unreadable counts are another client's error, and count as none.
         let read = |_: &str, node: &Node| serde_json::from_slice(&node.data).unwrap_or_default();
         let roster = Roster::open(client, directory, Content::Data(Box::new(read))).await?;
         let counts = Arc::new(LoadCounts::default());
         counts.sum_up(&roster.snapshot(), &name);
         let publishing = tokio::spawn(publish(Arc::clone(&counts), node, interval));
         let following = tokio::spawn(follow(Arc::clone(&counts), roster, name));
-        Ok(LoadBoard { counts, tasks: [publishing, following] })
+        Ok(SharedLoads { counts, tasks: [publishing, following] })
     }
 
     pub(super) fn counts(&self) -> Arc<LoadCounts> {
@@ -103,9 +103,9 @@ impl LoadBoard {
     }
 }
 
-impl Drop for LoadBoard {
+impl Drop for SharedLoads {
     fn drop(&mut self) {
-        // With the task goes its persistent node, and with that the published counts.
+        // Aborting the task drops its persistent node, and thereby removes the published counts.
         for task in &self.tasks {
             task.abort();
         }
@@ -125,7 +125,7 @@ async fn publish(counts: Arc<LoadCounts>, node: PersistentNode, interval: Durati
         };
         match node.set_data(json).await {
             Ok(()) => published = own,
-            Err(error) => tracing::debug!(%error, "publishing loads"),
+            Err(error) => tracing::debug!(%error, "the loads were not published"),
         }
         sleep(interval).await;
     }

@@ -12,7 +12,7 @@ use super::cache::{ServiceCache, ServiceCacheOptions};
 use super::connection_count::directory;
 use super::instance::ServiceInstance;
 use super::instance_counts::InstanceCounts;
-use super::loads::{Counted, LoadBoard};
+use super::loads::{Counted, SharedLoads};
 use super::registry::Registry;
 use crate::balance::{Algorithm, Balancer, InFlight, Instance, OutlierPolicy};
 use crate::error::{Error, Result};
@@ -20,7 +20,7 @@ use crate::path::child;
 
 type Weigh<P> = Arc<dyn Fn(&ServiceInstance<P>) -> u32 + Send + Sync>;
 
-/// How a [`ServiceProvider`] is opened.
+/// Options of a [`ServiceProvider`].
 #[must_use = "nothing happens until it is opened"]
 pub struct ServiceProviderOptions<P> {
     registry: Registry<P>,
@@ -30,7 +30,7 @@ pub struct ServiceProviderOptions<P> {
     outlier_policy: OutlierPolicy,
     weigh: Weigh<P>,
     publish_interval: Duration,
-    /// How long the counts of instances are believed, if they are used.
+    /// How long the counts of instances are valid, if they are used.
     stale_after: Option<Duration>,
 }
 
@@ -57,20 +57,20 @@ impl<P: Send + Sync + 'static> ServiceProviderOptions<P> {
         }
     }
 
-    /// How to pick. Default: round robin.
+    /// Sets how to pick. Default: round robin.
     pub fn algorithm(mut self, algorithm: Algorithm) -> Self {
         self.algorithm = algorithm;
         self
     }
 
-    /// When to leave an instance with errors alone.
+    /// Sets when to stop using an instance with errors.
     pub fn outlier_policy(mut self, policy: OutlierPolicy) -> Self {
         self.outlier_policy = policy;
         self
     }
 
-    /// How much traffic an instance should get in comparison with others, usually said by its
-    /// payload. Default: all the same.
+    /// Sets how much traffic an instance should get in comparison with others, usually from its payload. Default: the
+    /// same for all.
     pub fn weight(
         mut self,
         of: impl Fn(&ServiceInstance<P>) -> u32 + Send + Sync + 'static,
@@ -79,24 +79,24 @@ impl<P: Send + Sync + 'static> ServiceProviderOptions<P> {
         self
     }
 
-    /// As [`ServiceCacheOptions::removal_delay`].
+    /// See [`ServiceCacheOptions::removal_delay`].
     pub fn removal_delay(mut self, delay: Duration) -> Self {
         self.cache = self.cache.removal_delay(delay);
         self
     }
 
-    /// For least connections: how often, at most, this client tells others what it has under way.
-    /// Default: once a second.
+    /// For least connections: sets how often, at most, this client publishes what it has in flight. Default: once a
+    /// second.
     pub fn publish_interval(mut self, interval: Duration) -> Self {
         self.publish_interval = interval;
         self
     }
 
     /// For least connections: uses the counts that the instances publish themselves (see
-    /// [`Registration::connection_count`](super::Registration::connection_count)) instead of those of all
-    /// clients. This client then publishes nothing. A count is stale when no write of it was seen for
-    /// `stale_after`. While the count of an enabled instance is stale or missing, only what this client has
-    /// under way counts, for all instances.
+    /// [`Registration::connection_count`](super::Registration::connection_count)) instead of those of all clients.
+    /// This client then publishes nothing. A count is stale when no write of it was seen for `stale_after`. While the
+    /// count of an enabled instance is stale or missing, only this client's requests in flight count, for all
+    /// instances.
     pub fn instance_counts(mut self, stale_after: Duration) -> Self {
         self.stale_after = Some(stale_after);
         self
@@ -107,7 +107,9 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProviderOptions<P> {
     /// Reads the instances, and follows them from now on.
     pub async fn open(self) -> Result<ServiceProvider<P>> {
         if self.publish_interval.is_zero() || self.stale_after.is_some_and(|time| time.is_zero()) {
-            return Err(Error::invalid("the interval of publishing must be longer than nothing"));
+            return Err(Error::invalid(
+                "publish_interval and stale_after must be longer than zero",
+            ));
         }
         let cache = self.cache.open().await?;
         let rng = fastrand::Rng::new();
@@ -120,7 +122,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProviderOptions<P> {
             }
             (Algorithm::LeastConnections, None) => {
                 let directory = child(&format!("{base}-loads"), &self.name);
-                let board = LoadBoard::open(client, &directory, self.publish_interval).await?;
+                let board = SharedLoads::open(client, &directory, self.publish_interval).await?;
                 let strategy = self.algorithm.strategy(rng, board.counts());
                 (Some(board), strategy)
             }
@@ -148,7 +150,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> ServiceProviderOptions<P> {
 /// let provider = registry.provider("web").algorithm(Algorithm::LeastConnections).open().await?;
 /// let picked = provider.pick("client 7").expect("there is an instance");
 /// assert_eq!(picked.address.as_deref(), Some("10.0.0.1"));
-/// // … a request to it; the connection counts as under way meanwhile …
+/// // … a request to it; it counts as in flight meanwhile …
 /// picked.succeeded();
 /// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
 /// # fn tokio_test_block_on<F: std::future::Future>(future: F) -> F::Output {
@@ -159,7 +161,7 @@ pub struct ServiceProvider<P> {
     cache: ServiceCache<P>,
     balancer: Arc<Mutex<Balancer>>,
     /// Only for least connections.
-    loads: Option<LoadBoard>,
+    loads: Option<SharedLoads>,
     weigh: Weigh<P>,
 }
 
@@ -172,8 +174,7 @@ impl<P> fmt::Debug for ServiceProvider<P> {
     }
 }
 
-/// An instance that can be picked. Two sequential instances may have one id, so the node's name
-/// tells them apart.
+/// An instance that can be picked, identified by its node's name: two sequential instances may have the same id.
 struct Offer<P> {
     node: String,
     weight: u32,
@@ -191,14 +192,14 @@ impl<P> Instance for Offer<P> {
 }
 
 impl<P: Send + Sync + 'static> ServiceProvider<P> {
-    /// The instances from which it picks, and more: those that are disabled.
+    /// Returns the cache of the instances, which also contains those that are disabled.
     #[must_use]
     pub fn cache(&self) -> &ServiceCache<P> {
         &self.cache
     }
 
-    /// An enabled instance for a request from `source` (an address, a user, a key: whatever should
-    /// come to the same instance each time; only the source hash minds it). `None` if there is none.
+    /// Returns an enabled instance for a request from `source`: an address, a user, a key, or whatever else should go
+    /// to the same instance each time; only the source hash uses it. `None` if there is no enabled instance.
     #[must_use]
     pub fn pick(&self, source: impl AsRef<[u8]>) -> Option<Picked<P>> {
         let offers = self.offers();
@@ -225,9 +226,8 @@ impl<P: Send + Sync + 'static> ServiceProvider<P> {
     }
 }
 
-/// An instance that was picked for one request. It counts as having that request under way until
-/// this is dropped.
-#[must_use = "the request counts as under way until this is dropped"]
+/// An instance that was picked for one request. The request counts as in flight until this is dropped.
+#[must_use = "the request counts as in flight until this is dropped"]
 pub struct Picked<P> {
     instance: Arc<ServiceInstance<P>>,
     node: String,
@@ -243,19 +243,19 @@ impl<P> fmt::Debug for Picked<P> {
 }
 
 impl<P> Picked<P> {
-    /// The instance.
+    /// Returns the instance.
     #[must_use]
     pub fn instance(&self) -> &Arc<ServiceInstance<P>> {
         &self.instance
     }
 
-    /// The request failed, and that was the instance's fault: after some failures it is left alone
-    /// for a while.
+    /// Records that the request failed and that the instance is at fault: after some failures it is not used for a
+    /// while.
     pub fn failed(self) {
         self.balancer.lock().note_error(&self.node, Instant::now());
     }
 
-    /// The request succeeded: earlier failures do not add to later ones. Optional.
+    /// Records that the request succeeded: earlier failures do not add to later ones. Optional.
     pub fn succeeded(self) {
         self.balancer.lock().note_success(&self.node);
     }

@@ -1,4 +1,4 @@
-//! Registration of instances, and looking them up once.
+//! Registration of instances, and one-time lookups.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::path::{self, check_name, child};
 use crate::persistent_node::{PersistentNode, Presence};
 
-/// Reads that are under way at once.
+/// Reads that are in flight at once.
 const PIPELINE: usize = 64;
 
 /// The services below a path, with payloads of one type.
@@ -56,35 +56,35 @@ impl<P> fmt::Debug for Registry<P> {
     }
 }
 
-/// What a look at a service has found.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lookup<P> {
     /// The instances that can be read, in the order of their nodes' names.
     pub instances: Vec<ServiceInstance<P>>,
-    /// Why others cannot.
+    /// The errors of instances that cannot be decoded.
     pub unreadable: Vec<Error>,
 }
 
 impl<P: Send + Sync + 'static> Registry<P> {
-    /// The services below `base`. Nothing is read or written yet.
+    /// Creates a registry of the services below `base`, without any request.
     pub fn new(client: &Client, base: &str) -> Result<Self> {
         path::check(base)?;
         Ok(Registry { client: client.clone(), base: base.to_owned(), payload: PhantomData })
     }
 
-    /// The names of all services. One without instances may be among them for a while.
+    /// Returns the names of all services. A service without instances may still be listed for a while.
     pub async fn names(&self) -> Result<Vec<String>> {
         let mut names = self.children(&self.base).await?;
         names.sort_unstable();
         Ok(names)
     }
 
-    /// How to follow the instances of a service.
+    /// Returns the options to follow the instances of a service.
     pub fn cache(&self, name: &str) -> ServiceCacheOptions<P> {
         ServiceCacheOptions::new(self, name)
     }
 
-    /// How to pick instances of a service.
+    /// Returns the options to pick instances of a service.
     pub fn provider(&self, name: &str) -> ServiceProviderOptions<P> {
         ServiceProviderOptions::new(self, name)
     }
@@ -100,15 +100,15 @@ impl<P: Send + Sync + 'static> Registry<P> {
 }
 
 impl<P: Serialize + Send + Sync + 'static> Registry<P> {
-    /// Registers an instance, and waits until that is so. One with the same name and id, of an
-    /// earlier session or written by hand, is replaced.
+    /// Registers an instance, and waits until it is registered. One with the same name and id, from an earlier
+    /// session or written by hand, is replaced.
     pub async fn register(&self, instance: ServiceInstance<P>) -> Result<Registration<P>> {
         let service = self.service_path(&instance.name)?;
         let path = child(&service, check_name("an instance's id", &instance.id)?);
         let options = PersistentNode::at(&self.client, &path, instance.encode(&path)?);
         let options = match instance.service_type {
             ServiceType::Dynamic => options,
-            // What is beside the service would look like another service.
+            // A node beside the service would look like another service.
             ServiceType::DynamicSequential => options.sequential().receipts_beside(&self.base),
             ServiceType::Static | ServiceType::Permanent => options.persistent(),
         };
@@ -119,7 +119,7 @@ impl<P: Serialize + Send + Sync + 'static> Registry<P> {
 }
 
 impl<P: DeserializeOwned + Send + Sync + 'static> Registry<P> {
-    /// The instances of a service as they are now, enabled or not; none if there is no such service.
+    /// Returns the current instances of a service, enabled or not; none if there is no such service.
     pub async fn instances(&self, name: &str) -> Result<Lookup<P>> {
         let service = self.service_path(name)?;
         let mut nodes = self.children(&service).await?;
@@ -141,7 +141,7 @@ impl<P: DeserializeOwned + Send + Sync + 'static> Registry<P> {
         Ok(found)
     }
 
-    /// One instance, if it is there.
+    /// Returns one instance, if it exists.
     pub async fn instance(&self, name: &str, id: &str) -> Result<Option<ServiceInstance<P>>> {
         let path = child(&self.service_path(name)?, check_name("an instance's id", id)?);
         match self.client.get(&path).await {
@@ -154,33 +154,32 @@ impl<P: DeserializeOwned + Send + Sync + 'static> Registry<P> {
 
 /// A registered instance.
 ///
-/// Dropping it is like the end of the program: a dynamic instance is removed in the background, a
-/// static or permanent one stays.
+/// Dropping it has the effect of the end of the program: a dynamic instance is removed in the background, a static or
+/// permanent one stays.
 #[derive(Debug)]
 #[must_use = "a dynamic instance is removed when this is dropped"]
 pub struct Registration<P> {
     registry: Registry<P>,
     instance: ServiceInstance<P>,
-    /// Always there, but taken out at the end.
+    /// `None` only while it is being unregistered or dropped.
     node: Option<PersistentNode>,
 }
 
 impl<P> Registration<P> {
-    /// The instance as it was registered or updated last.
+    /// Returns the instance as it was last registered or updated.
     #[must_use]
     pub fn instance(&self) -> &ServiceInstance<P> {
         &self.instance
     }
 
-    /// Whether it is registered at present, as far as is known.
+    /// Returns whether it is registered at present, as far as is known.
     #[must_use]
     pub fn presence(&self) -> Presence {
         self.node.as_ref().map_or(Presence::Ended, PersistentNode::presence)
     }
 
-    /// How to publish the number of connections that this instance has, for clients that balance by
-    /// [least connections](super::ServiceProviderOptions::instance_counts). Waits until the instance is
-    /// registered.
+    /// Returns the options to publish the number of connections of this instance, for clients that balance by [least
+    /// connections](super::ServiceProviderOptions::instance_counts). Waits until the instance is registered.
     ///
     /// ```
     /// # tokio_test_block_on(async {
@@ -207,7 +206,7 @@ impl<P> Registration<P> {
         let Registry { client, base, .. } = &self.registry;
         loop {
             self.node()?.wait_until_present().await?;
-            // The number of a sequential node is only here.
+            // Only the path has the number of a sequential node.
             if let Presence::Present { path } = self.presence() {
                 let node = path.rsplit('/').next().unwrap_or(&path);
                 let path = child(&directory(base, &self.instance.name), node);
@@ -216,7 +215,7 @@ impl<P> Registration<P> {
         }
     }
 
-    /// Removes it, and waits until that is so.
+    /// Removes it, and waits until it is removed.
     pub async fn unregister(mut self) -> Result<()> {
         match self.node.take() {
             Some(node) => node.close().await,
@@ -230,7 +229,7 @@ impl<P> Registration<P> {
 }
 
 impl<P: Serialize> Registration<P> {
-    /// Publishes another state of the same instance, for example one that is disabled.
+    /// Publishes a new state of the same instance, for example a disabled one.
     pub async fn update(&mut self, instance: ServiceInstance<P>) -> Result<()> {
         let before = &self.instance;
         let is_same = (&before.name, &before.id, before.service_type)

@@ -1,8 +1,8 @@
-//! Keeps what has gone for a while, in case it comes back.
+//! Keeps removed instances for a while, in case they return.
 //!
-//! In: snapshots as they are read, and the time. Out: snapshots as they are shown, and when to look
-//! again. When many sessions end at once, because the coordination service had a bad minute, their
-//! instances mostly live on and register again within seconds; those who use them need not notice.
+//! In: snapshots as they are read, and the time. Out: snapshots as they are shown, and when to check again. When many
+//! sessions expire at once because of a problem of the coordination service, most of their instances still run and
+//! register again within seconds; clients of the instances need not notice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use crate::membership::roster::Snapshot;
 
-/// What is shown, and until when what has gone is kept.
+/// What is shown, and until when removed entries are kept.
 #[derive(Debug)]
 pub(super) struct Stabiliser<T> {
     removal_delay: Duration,
@@ -24,7 +24,7 @@ impl<T> Stabiliser<T> {
         Stabiliser { removal_delay, shown, leaving: BTreeMap::new() }
     }
 
-    /// What to show now that the tree has `current`.
+    /// Returns what to show now that the tree has `current`.
     pub(super) fn step(&mut self, current: &Snapshot<T>, now: Instant) -> Snapshot<T> {
         for name in self.shown.names().filter(|name| current.get(name).is_none()) {
             if !self.leaving.contains_key(name) {
@@ -37,7 +37,7 @@ impl<T> Stabiliser<T> {
         self.shown.clone()
     }
 
-    /// When something that is kept has to go.
+    /// Returns when the next removed entry is to be dropped.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.leaving.values().min().copied()
     }
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_is_kept_and_who_comes_is_shown_at_once() {
+    fn removed_entries_are_kept_and_new_ones_shown_at_once() {
         let now = Instant::now();
         let mut stabiliser = Stabiliser::new(10 * SECOND, snapshot("a b"));
         assert_eq!(shown(&mut stabiliser, "b c", now), "a b c");
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_stays() {
+    fn an_entry_that_returns_stays() {
         let now = Instant::now();
         let mut stabiliser = Stabiliser::new(10 * SECOND, snapshot("a"));
         assert_eq!(shown(&mut stabiliser, "", now), "a");

@@ -1,7 +1,7 @@
-//! How to make a URI of an instance: text with variables in braces.
+//! A template for the URI of an instance: text with variables in braces.
 //!
-//! `{scheme}://{address}:{port}` is text and variables by turns. Curator's `UriSpec`, which is kept in
-//! the instance's JSON as a list of parts.
+//! `{scheme}://{address}:{port}` alternates variables and text. This is Curator's `UriSpec`, which is stored in the
+//! instance's JSON as a list of parts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,9 +12,9 @@ use crate::error::Error;
 
 /// A template for URIs. Parse it from text.
 ///
-/// The variables are `scheme` (`https` if there is a TLS port, else `http`), `name`, `id`,
-/// `address`, `port`, `ssl-port`, `registration-time-utc` and `service-type`; `{[}` and `{]}` stand
-/// for braces. What an instance does not have is empty.
+/// The variables are `scheme` (`https` if there is a TLS port, else `http`), `name`, `id`, `address`, `port`,
+/// `ssl-port`, `registration-time-utc` and `service-type`; `{[}` and `{]}` stand for braces. A variable without a
+/// value is replaced by nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UriSpec {
     /// Text and variables in order.

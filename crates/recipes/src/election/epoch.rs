@@ -1,12 +1,12 @@
-//! The epoch node: a number that grows by one with each leader, and who the last one was.
+//! The epoch node: a number that grows by one with each leader, and a record of the last leader.
 //!
-//! In: the node of a leader that was just elected. Out: its epoch, and its predecessor. The node is
-//! written in one transaction with a check that the leader still is one, so a deposed leader cannot
-//! raise the number, and a lost reply cannot raise it twice.
+//! In: the node of a leader that was just elected. Out: its epoch, and its predecessor. The epoch node is written in
+//! one transaction with a check that the leader still leads, so a deposed leader cannot raise the number, and a lost
+//! reply cannot raise it twice.
 //!
 //! Layout (ours; Curator and kazoo have none): a persistent node with JSON,
-//! `{"epoch":7,"leader":"host-1","holder":"_c_…-lock-0000000012","resigned":false}`. `holder` is
-//! unique to a term. After ideas of Kafka's controller epoch and of the breadcrumb of HDFS' ZKFC.
+//! `{"epoch":7,"leader":"host-1","holder":"_c_…-lock-0000000012","resigned":false}`. `holder` is unique to a term.
+//! Modelled on Kafka's controller epoch and on the breadcrumb of HDFS's ZKFC.
 
 use std::sync::Arc;
 
@@ -17,13 +17,13 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::owned_node::{End, Incarnation, LastData};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// The leader before the present one, as the epoch node remembers it.
+/// The leader before the current one, as the epoch node has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Predecessor {
-    /// The id it had given itself.
+    /// The id of the candidate.
     pub id: String,
     /// Its epoch.
     pub epoch: u64,
@@ -35,14 +35,14 @@ pub struct Predecessor {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ending {
-    /// Its leader resigned: it knew what it did, and left nothing half done.
+    /// Its leader resigned, and so has finished its work as leader.
     Resigned,
-    /// Nobody knows. The former leader may still be running and believe that it leads: fence it
-    /// off from whatever does not check tokens before going on.
+    /// It is not known. The former leader may still be running and believe that it leads: before you continue, fence
+    /// it off from everything that does not check tokens.
     Unknown,
 }
 
-/// What the epoch node says.
+/// The data of the epoch node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) epoch: u64,
@@ -59,32 +59,32 @@ impl Record {
     }
 
     fn encode(&self) -> Bytes {
-        // A struct of text and numbers always has a JSON form.
+        // A struct of text and numbers can always be encoded as JSON.
         serde_json::to_vec(self).unwrap_or_default().into()
     }
 }
 
-/// What was read of the epoch node.
-pub(super) type Page = Option<(Record, Stat)>;
+/// The result of reading the epoch node.
+pub(super) type StoredRecord = Option<(Record, Stat)>;
 
 /// The epoch node.
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(super) struct EpochNode {
     pub(super) path: String,
 }
 
-/// One term in the ledger.
+/// One term, as recorded in the epoch node.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
-    pub(super) ledger: Ledger,
+    pub(super) epoch_node: EpochNode,
     pub(super) record: Record,
-    /// The data version that our own write has made.
+    /// The data version that this entry's write has created.
     pub(super) version: i32,
     pub(super) predecessor: Option<Predecessor>,
 }
 
-impl Ledger {
-    pub(super) async fn read(&self, client: &Client) -> Result<Page> {
+impl EpochNode {
+    pub(super) async fn read(&self, client: &Client) -> Result<StoredRecord> {
         let Some(node) = client.get(&self.path).await.optional()? else {
             return Ok(None);
         };
@@ -95,9 +95,9 @@ impl Ledger {
         Ok(Some((record, node.stat)))
     }
 
-    /// The write that begins a term behind what `page` says, and the entry if it succeeds.
-    pub(super) fn next(&self, page: &Page, holder: &str, leader: &str) -> (Op, Entry) {
-        let last = page.as_ref();
+    /// Returns the write that begins the term after `stored`, and the entry if it succeeds.
+    pub(super) fn next(&self, stored: &StoredRecord, holder: &str, leader: &str) -> (Op, Entry) {
+        let last = stored.as_ref();
         let record = Record {
             epoch: last.map_or(0, |(record, _)| record.epoch) + 1,
             leader: leader.to_owned(),
@@ -112,22 +112,21 @@ impl Ledger {
             }
         };
         let predecessor = last.map(|(record, _)| record.predecessor());
-        (op, Entry { ledger: self.clone(), record, version, predecessor })
+        (op, Entry { epoch_node: self.clone(), record, version, predecessor })
     }
 
-    /// Begins the term of a node that stands first in its line. [`Error::Lost`] when it does no
-    /// longer.
+    /// Begins the term of a node that is first in its line. [`Error::Lost`] if it is no longer first.
     pub(super) async fn open_term(&self, hold: &Hold, leader: &str) -> Result<Entry> {
-        let client = patient(hold.client());
+        let client = retrying(hold.client());
         let mut attempted: Option<Entry> = None;
         loop {
-            let page = self.read(&client).await?;
-            if let (Some((record, _)), Some(entry)) = (&page, &attempted)
+            let stored = self.read(&client).await?;
+            if let (Some((record, _)), Some(entry)) = (&stored, &attempted)
                 && *record == entry.record
             {
                 return Ok(entry.clone());
             }
-            let (op, entry) = self.next(&page, hold.name(), leader);
+            let (op, entry) = self.next(&stored, hold.name(), leader);
             match client.transaction([Op::check(hold.path()), op]).await {
                 Ok(_) => return Ok(entry),
                 Err(error) if error.failed_op() == Some(0) => return Err(Error::Lost),
@@ -137,8 +136,8 @@ impl Ledger {
         }
     }
 
-    /// Makes sure that another look at the epoch node is worth while after a failed transaction:
-    /// its outcome is unknown, somebody else wrote first, or the parent is missing.
+    /// Makes sure that reading the epoch node again is worthwhile after a failed transaction: the outcome is unknown,
+    /// another client wrote first, or the parent is missing.
     pub(super) async fn recover(
         &self,
         client: &Client,
@@ -150,7 +149,7 @@ impl Ledger {
             _ if error.outcome() == Outcome::Unknown => {}
             _ => return Err(error.into()),
         }
-        // The next look may be at another server; it must know what this one knew.
+        // The next read may be at another server, which must know what this one knew.
         Ok(client.sync(&self.path).await?)
     }
 
@@ -163,15 +162,15 @@ impl Ledger {
 }
 
 impl Entry {
-    /// What tells this leader from others at the same path. The end of the term is written to the ledger in any case,
-    /// so that writes fenced by its version fail from then on.
+    /// Returns what distinguishes this leader from others at the same path. The end of the term is always written to
+    /// the epoch node, so that writes fenced by its version fail from then on.
     pub(super) fn incarnation(&self) -> Incarnation {
         let record = self.record.clone();
         let last_data = LastData::new(move |end| {
             Record { resigned: end == End::Released, ..record.clone() }.encode()
         });
         Incarnation {
-            guard: self.ledger.path.clone(),
+            guard: self.epoch_node.path.clone(),
             version: Arc::new(self.version.into()),
             marker: None,
             last_data: Some(last_data),

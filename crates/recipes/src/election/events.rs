@@ -1,7 +1,7 @@
-//! What happens in an election, as bounded streams.
+//! The events of an election, as bounded streams.
 //!
-//! In: the steps of a candidate. Out: a stream for each who asked. Nobody waits for a reader: one
-//! that falls more than 64 events behind misses the oldest, and always gets the newest.
+//! In: the steps of a candidate. Out: a stream for each subscriber. Publishing never waits for a reader: one that
+//! falls more than 64 events behind misses the oldest, and always gets the newest.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,66 +13,66 @@ use crate::error::Error;
 use crate::events::Events;
 use crate::line::{Place, Step, Turn, after_predecessor};
 
-/// A step in the life of a candidate.
+/// A step of a candidate.
 ///
-/// The steps are those of ZooKeeper's own election recipe, `LeaderElectionSupport`, whose names for
-/// them [`apache_name`](ElectionEvent::apache_name) returns, and [`Lost`](ElectionEvent::Lost), which
-/// that recipe does not report.
+/// The steps are those of ZooKeeper's own election recipe, `LeaderElectionSupport`, whose names for them
+/// [`apache_name`](ElectionEvent::apache_name) returns, and [`Lost`](ElectionEvent::Lost), which that recipe does not
+/// report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ElectionEvent {
     /// It became a candidate: START.
     Started,
-    /// It is about to make its node: OFFER_START. Comes again if the session is lost meanwhile.
+    /// It is about to create its node: OFFER_START. Repeated if the session is lost meanwhile.
     Offering,
-    /// Its node stands in the line: OFFER_COMPLETE.
+    /// Its node is in the line: OFFER_COMPLETE.
     Offered {
         /// The name of the node.
         node: String,
     },
-    /// It is about to look who stands before it: DETERMINE_START.
+    /// It is about to read which candidates are before it: DETERMINE_START.
     Determining,
-    /// It has looked who stands before it: DETERMINE_COMPLETE.
+    /// It has read which candidates are before it: DETERMINE_COMPLETE.
     Determined {
         /// How many candidates are before it.
         ahead: usize,
     },
-    /// Others come first, and it watches the one right before it: READY_START.
+    /// Others are before it, and it watches the one right before it: READY_START.
     Ready {
         /// The name of the node that it watches.
         behind: String,
     },
-    /// It waits for that one to go: READY_COMPLETE.
+    /// It waits for that one to leave: READY_COMPLETE.
     Waiting {
         /// The name of the node that it waits for.
         behind: String,
     },
-    /// It is the first, and takes office: ELECTED_START.
+    /// It is the first, and its term begins: ELECTED_START.
     Elected,
     /// It leads: ELECTED_COMPLETE.
     Leading {
         /// The token of its term.
         token: u64,
     },
-    /// It can no longer trust that it leads. Reported by whoever waits for the loss.
+    /// It can no longer trust that it leads. Reported by the code that waits for the loss.
     Lost {
         /// The token of the term.
         token: u64,
     },
-    /// It gave up its candidacy for this reason: FAILED.
+    /// Its candidacy failed: FAILED.
     Failed {
         /// Why.
         error: Error,
     },
     /// It is about to withdraw or to resign: STOP_START.
     Stopping,
-    /// It is a candidate no longer: STOP_COMPLETE. If the future or the guard was dropped, its node is
-    /// deleted in the background.
+    /// It is no longer a candidate: STOP_COMPLETE. If the future or the guard was dropped, its node is deleted in the
+    /// background.
     Stopped,
 }
 
 impl ElectionEvent {
-    /// The name of this event in `LeaderElectionSupport`; `None` for a loss, which it does not report.
+    /// Returns the name of this event in `LeaderElectionSupport`; `None` for a loss, which that does not report.
     #[must_use]
     pub fn apache_name(&self) -> Option<&'static str> {
         Some(match self {
@@ -92,7 +92,7 @@ impl ElectionEvent {
         })
     }
 
-    /// The state that a candidate is in after this event.
+    /// Returns the state of a candidate after this event.
     #[must_use]
     pub fn state(&self) -> ElectionState {
         match self {
@@ -115,15 +115,15 @@ impl ElectionEvent {
 pub enum ElectionState {
     /// It has become a candidate.
     Start,
-    /// It makes its node.
+    /// It creates its node.
     Offer,
-    /// It finds out whether it leads. Also after a loss, until it is known whether the term goes on.
+    /// It determines whether it leads. Also after a loss, until it is known whether the term continues.
     Determine,
     /// It leads.
     Elected,
     /// It waits for the candidate before it.
     Ready,
-    /// It gave up for an error.
+    /// It failed with an error.
     Failed,
     /// It is not a candidate: not yet, or no longer.
     #[default]
@@ -133,25 +133,25 @@ pub enum ElectionState {
 /// Events that a slow reader may be behind.
 const EVENTS_KEPT: usize = 64;
 
-/// Where events are published. Clones publish to the same readers.
+/// The sending side of a stream of events. Clones publish to the same readers.
 #[derive(Clone)]
-pub(crate) struct Board<E> {
+pub(crate) struct EventSender<E> {
     send: broadcast::Sender<E>,
 }
 
-impl<E> fmt::Debug for Board<E> {
+impl<E> fmt::Debug for EventSender<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Board").finish_non_exhaustive()
+        f.debug_struct("EventSender").finish_non_exhaustive()
     }
 }
 
-impl<E: Clone + Send + Sync + 'static> Board<E> {
+impl<E: Clone + Send + Sync + 'static> EventSender<E> {
     pub(crate) fn new() -> Self {
-        Board { send: broadcast::Sender::new(EVENTS_KEPT) }
+        EventSender { send: broadcast::Sender::new(EVENTS_KEPT) }
     }
 
     pub(crate) fn publish(&self, event: E) {
-        // Nobody listening is fine.
+        // No subscribers is not an error.
         let _ = self.send.send(event);
     }
 
@@ -163,22 +163,22 @@ impl<E: Clone + Send + Sync + 'static> Board<E> {
 /// The events of a candidate, and the state after the last one. Clones share both.
 #[derive(Clone, Debug)]
 pub(super) struct Lifecycle {
-    board: Board<ElectionEvent>,
+    sender: EventSender<ElectionEvent>,
     state: Arc<Mutex<ElectionState>>,
 }
 
 impl Lifecycle {
     pub(super) fn new() -> Self {
-        Lifecycle { board: Board::new(), state: Arc::default() }
+        Lifecycle { sender: EventSender::new(), state: Arc::default() }
     }
 
     pub(super) fn publish(&self, event: ElectionEvent) {
         *self.state.lock() = event.state();
-        self.board.publish(event);
+        self.sender.publish(event);
     }
 
     pub(super) fn subscribe(&self) -> Events<ElectionEvent> {
-        self.board.subscribe()
+        self.sender.subscribe()
     }
 
     pub(super) fn state(&self) -> ElectionState {
@@ -186,58 +186,58 @@ impl Lifecycle {
     }
 }
 
-/// The part of a life cycle in which a candidate leads. Dropping it reports that it has stopped.
+/// The events of a candidate during its term. Dropping it reports that the candidate has stopped.
 #[derive(Debug)]
-pub(super) struct InOffice {
+pub(super) struct TermEvents {
     lifecycle: Lifecycle,
-    is_over: bool,
+    has_ended: bool,
 }
 
-impl InOffice {
+impl TermEvents {
     pub(super) fn new(lifecycle: &Lifecycle) -> Self {
-        InOffice { lifecycle: lifecycle.clone(), is_over: false }
+        TermEvents { lifecycle: lifecycle.clone(), has_ended: false }
     }
 
     pub(super) fn lost(&self, token: u64) {
         self.lifecycle.publish(ElectionEvent::Lost { token });
     }
 
-    /// The same term goes on after a loss. Not an event, for nothing has happened.
+    /// Notes that the same term continues after a loss. This is not an event, because nothing has happened.
     pub(super) fn regained(&self) {
         *self.lifecycle.state.lock() = ElectionState::Elected;
     }
 
     /// Reports the start of a resignation now, and its end when this is dropped.
     pub(super) fn stopping(&mut self) {
-        self.is_over = true;
+        self.has_ended = true;
         self.lifecycle.publish(ElectionEvent::Stopping);
     }
 }
 
-impl Drop for InOffice {
+impl Drop for TermEvents {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_ended {
             self.lifecycle.publish(ElectionEvent::Stopping);
         }
         self.lifecycle.publish(ElectionEvent::Stopped);
     }
 }
 
-/// One campaign, told step by step. Dropping it before its end means that the candidate withdrew.
+/// The events of one campaign. Dropping it before its end means that the candidate withdrew.
 pub(super) struct Progress<'a> {
     lifecycle: &'a Lifecycle,
-    /// The node that was reported to be watched, so that a change of its data is not reported.
+    /// The node whose watch was reported, so that a change of its data is not reported again.
     behind: Mutex<Option<String>>,
-    is_over: bool,
+    has_ended: bool,
 }
 
 impl<'a> Progress<'a> {
     pub(super) fn start(lifecycle: &'a Lifecycle) -> Self {
         lifecycle.publish(ElectionEvent::Started);
-        Progress { lifecycle, behind: Mutex::new(None), is_over: false }
+        Progress { lifecycle, behind: Mutex::new(None), has_ended: false }
     }
 
-    /// Reports a step on the way to the head of the line.
+    /// Reports a step on the way to the front of the line.
     pub(super) fn step(&self, step: Step<'_>) {
         match step {
             Step::Joining => self.lifecycle.publish(ElectionEvent::Offering),
@@ -258,7 +258,7 @@ impl<'a> Progress<'a> {
         }
     }
 
-    /// Whose turn it is in a fair line, and what that means for the candidate at `ours`.
+    /// Reports how many are before the candidate at `ours`, and returns whose turn it is in a fair line.
     pub(super) fn determine(&self, places: &[Place], ours: usize) -> Turn {
         self.lifecycle.publish(ElectionEvent::Determined { ahead: ours });
         let turn = after_predecessor(places, ours);
@@ -269,19 +269,19 @@ impl<'a> Progress<'a> {
     }
 
     pub(super) fn leading(mut self, token: u64) {
-        self.is_over = true;
+        self.has_ended = true;
         self.lifecycle.publish(ElectionEvent::Leading { token });
     }
 
     pub(super) fn failed(mut self, error: &Error) {
-        self.is_over = true;
+        self.has_ended = true;
         self.lifecycle.publish(ElectionEvent::Failed { error: error.clone() });
     }
 }
 
 impl Drop for Progress<'_> {
     fn drop(&mut self) {
-        if !self.is_over {
+        if !self.has_ended {
             self.lifecycle.publish(ElectionEvent::Stopping);
             self.lifecycle.publish(ElectionEvent::Stopped);
         }

@@ -1,20 +1,19 @@
 //! A candidate in the background, which can be asked whether it leads.
 //!
-//! In: an election. Out: a flag, a future and a stream that tell about gaining and losing the
-//! leadership. A task stands for election again whenever a term is over, until it is closed. When
-//! only the connection was gone, and the node is still there when it is back, the same term goes on:
-//! nobody else has led meanwhile.
+//! In: an election. Out: a flag, a future and a stream that report gains and losses of the leadership. A task
+//! campaigns again whenever a term has ended, until it is closed. If only the connection was lost, and the node still
+//! exists after the reconnect, the same term continues: no other candidate has led meanwhile.
 //!
-//! Invariants: it leads only with a node of the session of the moment (a node left by an earlier
-//! session is another's); at most one node of it is in the line that is not about to be deleted.
+//! Invariants: it leads only with a node of its current session (a node left by an earlier session counts as another
+//! candidate's); at most one of its nodes in the line is not about to be deleted.
 //!
-//! Curator: `LeaderLatch`, whose nodes are used unless the election says otherwise.
+//! Curator: `LeaderLatch`, whose nodes are used unless the election sets another layout.
 
 use herdsman_client::{Client, ErrorKind};
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinHandle;
 
-use super::events::Board;
+use super::events::EventSender;
 use super::{Candidate, Election, ElectionLayout, Leadership, Term};
 use crate::error::{Error, Result};
 use crate::events::Events;
@@ -25,7 +24,7 @@ use crate::events::Events;
 pub enum LatchEvent {
     /// It leads. After a lost connection it may be the same term again.
     Gained(Term),
-    /// It leads no longer, or cannot be sure that it does.
+    /// It no longer leads, or cannot be sure that it does.
     Lost,
 }
 
@@ -33,7 +32,7 @@ pub enum LatchEvent {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CloseMode {
-    /// The streams end, and that is all.
+    /// The streams end without an event.
     #[default]
     Silent,
     /// If it led, the streams report [`LatchEvent::Lost`] before they end.
@@ -63,86 +62,85 @@ pub enum CloseMode {
 #[must_use = "the candidate withdraws when this is dropped"]
 pub struct LeaderLatch {
     election: Election,
-    standing: watch::Receiver<Standing>,
-    events: Board<LatchEvent>,
+    state: watch::Receiver<LatchState>,
+    events: EventSender<LatchEvent>,
     closing: oneshot::Sender<CloseMode>,
     task: JoinHandle<Result<()>>,
 }
 
-/// How a latch stands.
+/// The state of a latch.
 #[derive(Clone, Debug)]
-enum Standing {
+enum LatchState {
     Waiting,
     Leading(Term),
     Failed(Error),
 }
 
 impl LeaderLatch {
-    /// A candidate of this id at `path`, in Curator's layout.
+    /// Starts a candidate with this id at `path`, in Curator's layout.
     pub fn start(client: &Client, path: &str, id: &str) -> Result<Self> {
         let election = Election::new(client, path, id)?.layout(ElectionLayout::Latch);
         Ok(Self::of(election))
     }
 
-    /// A candidate in this election, with its layout and options.
+    /// Starts a candidate in this election, with its layout and options.
     pub fn of(election: Election) -> Self {
-        let (tell, standing) = watch::channel(Standing::Waiting);
+        let (sender, state) = watch::channel(LatchState::Waiting);
         let (closing, closed) = oneshot::channel();
-        let events = Board::new();
+        let events = EventSender::new();
         let candidacy =
-            Candidacy { election: election.clone(), standing: tell, events: events.clone() };
+            Candidacy { election: election.clone(), state: sender, events: events.clone() };
         let task = election.line.holder.client.spawn(candidacy.run(closed));
-        LeaderLatch { election, standing, events, closing, task }
+        LeaderLatch { election, state, events, closing, task }
     }
 
-    /// Whether, as far as this process can know, it leads. Does not ask the server.
+    /// Returns whether, as far as this process can know, it leads. Does not ask the server.
     #[must_use]
     pub fn has_leadership(&self) -> bool {
-        matches!(&*self.standing.borrow(), Standing::Leading(term) if term.is_trusted())
+        matches!(&*self.state.borrow(), LatchState::Leading(term) if term.is_trusted())
     }
 
-    /// The term in which it leads, if it does.
+    /// Returns the term in which it leads, if it does.
     #[must_use]
     pub fn term(&self) -> Option<Term> {
-        match &*self.standing.borrow() {
-            Standing::Leading(term) if term.is_trusted() => Some(term.clone()),
+        match &*self.state.borrow() {
+            LatchState::Leading(term) if term.is_trusted() => Some(term.clone()),
             _ => None,
         }
     }
 
-    /// Waits until it leads. Fails when it never will: the client is closed, or the ACL is against
-    /// it. Cancel-safe.
+    /// Waits until it leads. Fails if it never will: the client is closed, or an ACL forbids it. Cancel-safe.
     pub async fn wait_for_leadership(&self) -> Result<Term> {
-        let mut standing = self.standing.clone();
-        let reached = standing.wait_for(|now| !matches!(now, Standing::Waiting)).await;
+        let mut state = self.state.clone();
+        let reached = state.wait_for(|now| !matches!(now, LatchState::Waiting)).await;
         match reached.as_deref() {
-            Ok(Standing::Leading(term)) => Ok(term.clone()),
-            Ok(Standing::Failed(error)) => Err(error.clone()),
-            Ok(Standing::Waiting) | Err(_) => {
+            Ok(LatchState::Leading(term)) => Ok(term.clone()),
+            Ok(LatchState::Failed(error)) => Err(error.clone()),
+            Ok(LatchState::Waiting) | Err(_) => {
                 Err(herdsman_client::Error::not_applied(ErrorKind::Closed).into())
             }
         }
     }
 
-    /// Every gain and loss from now on. A reader that falls more than 64 behind misses the oldest.
+    /// Returns every gain and loss from now on. A reader that falls more than 64 behind misses the oldest.
     pub fn events(&self) -> Events<LatchEvent> {
         self.events.subscribe()
     }
 
-    /// Who leads at present, as the server knows it.
+    /// Returns the current leader, as the server knows it.
     pub async fn leader(&self) -> Result<Option<Candidate>> {
         self.election.leader().await
     }
 
-    /// All candidates, the leader first.
+    /// Returns all candidates, the leader first.
     pub async fn participants(&self) -> Result<Vec<Candidate>> {
         self.election.contenders().await
     }
 
-    /// Withdraws, and waits until that has begun: a leader's node is gone when this returns, one that
-    /// waited is deleted in the background.
+    /// Withdraws, and waits until that has begun: a leader's node is deleted when this returns, a waiting candidate's
+    /// is deleted in the background.
     pub async fn close(self, mode: CloseMode) -> Result<()> {
-        // If the task is gone already, there is nothing to close.
+        // If the task has ended already, there is nothing to close.
         let _ = self.closing.send(mode);
         self.task.await.unwrap_or(Ok(()))
     }
@@ -151,8 +149,8 @@ impl LeaderLatch {
 /// The background task of a latch.
 struct Candidacy {
     election: Election,
-    standing: watch::Sender<Standing>,
-    events: Board<LatchEvent>,
+    state: watch::Sender<LatchState>,
+    events: EventSender<LatchEvent>,
 }
 
 impl Candidacy {
@@ -165,8 +163,8 @@ impl Candidacy {
             let leadership = match campaign {
                 Ok(leadership) => leadership,
                 Err(error) => {
-                    self.standing.send_replace(Standing::Failed(error));
-                    // The reason is told to those who wait; closing is no failure.
+                    self.state.send_replace(LatchState::Failed(error));
+                    // Waiters get the reason; closing is not a failure.
                     return Ok(());
                 }
             };
@@ -178,14 +176,14 @@ impl Candidacy {
         }
     }
 
-    /// Leads until the term is over for good.
+    /// Keeps the leadership until the term has ended for good.
     async fn serve(&self, leadership: &Leadership) {
         loop {
             let term = leadership.term().clone();
-            self.standing.send_replace(Standing::Leading(term.clone()));
+            self.state.send_replace(LatchState::Leading(term.clone()));
             self.events.publish(LatchEvent::Gained(term));
             leadership.lost().await;
-            self.standing.send_replace(Standing::Waiting);
+            self.state.send_replace(LatchState::Waiting);
             self.events.publish(LatchEvent::Lost);
             if !leadership.regained().await {
                 return;
@@ -194,7 +192,7 @@ impl Candidacy {
     }
 
     async fn step_down(&self, leadership: Leadership, mode: CloseMode) -> Result<()> {
-        let led = matches!(self.standing.send_replace(Standing::Waiting), Standing::Leading(_));
+        let led = matches!(self.state.send_replace(LatchState::Waiting), LatchState::Leading(_));
         if led && mode == CloseMode::NotifyLost {
             self.events.publish(LatchEvent::Lost);
         }

@@ -1,7 +1,7 @@
-//! Being the leader: a guard over a term of office, and the facts of that term.
+//! Leadership: a guard for a term, and the facts of that term.
 //!
-//! In: a node that won. Out: whether the leadership can still be believed in, its token, a client
-//! whose writes fail when it is over, and its end. Deliberately not here: how it was won.
+//! In: a node that won. Out: whether the leadership can still be trusted, its token, a client whose writes fail when
+//! it has ended, and its release. Deliberately not here: how it was won.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -9,19 +9,19 @@ use std::sync::Arc;
 use herdsman_client::{ConnectionState, Fenced, Session};
 
 use super::epoch::{Entry, Predecessor};
-use super::events::{InOffice, Lifecycle};
+use super::events::{Lifecycle, TermEvents};
 use crate::error::Result;
 use crate::guard::{Guard, run_until};
 use crate::hold::Hold;
 use crate::hold_options::LostWhen;
 
-/// The facts of one term of office; cheap to clone. Keeping one does not keep the leadership.
+/// The facts of one term; cheap to clone. Keeping one does not keep the leadership.
 #[derive(Clone, Debug)]
 pub struct Term {
     facts: Arc<Facts>,
 }
 
-/// What a [`Term`] tells.
+/// The content of a [`Term`].
 #[derive(Debug)]
 struct Facts {
     id: String,
@@ -39,39 +39,39 @@ impl Term {
         Term { facts: Arc::new(facts) }
     }
 
-    /// The id the leader has given itself.
+    /// Returns the id of the leader.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.facts.id
     }
 
-    /// The path of the leader's node.
+    /// Returns the path of the leader's node.
     #[must_use]
     pub fn node(&self) -> &str {
         &self.facts.node
     }
 
-    /// A number that only grows from leader to leader: the position of the node's creation in the
-    /// order of all changes. A store that refuses tokens below the highest it has seen is safe from
-    /// leaders that do not know yet that they are none.
+    /// Returns a number that only grows from leader to leader: the position of the node's creation in the order of
+    /// all changes. A store that rejects tokens below the highest it has seen is safe from leaders that do not know
+    /// yet that they have been deposed.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.facts.token
     }
 
-    /// How many leaders there were, this one included; `None` without an epoch node.
+    /// Returns how many leaders there were, including this one; `None` without an epoch node.
     #[must_use]
     pub fn epoch(&self) -> Option<u64> {
         self.facts.epoch
     }
 
-    /// Who led before, as the epoch node remembers it; `None` for the first, or without one.
+    /// Returns the previous leader, as the epoch node has it; `None` for the first, or without an epoch node.
     #[must_use]
     pub fn predecessor(&self) -> Option<&Predecessor> {
         self.facts.predecessor.as_ref()
     }
 
-    /// A client whose writes fail with [`ErrorKind::Deposed`] once the term is over.
+    /// Returns a client whose writes fail with [`ErrorKind::Deposed`] once the term has ended.
     ///
     /// [`ErrorKind::Deposed`]: herdsman_client::ErrorKind::Deposed
     #[must_use]
@@ -79,24 +79,24 @@ impl Term {
         self.facts.fence.clone()
     }
 
-    /// The session that the term rests on.
+    /// Returns the session that the term depends on.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.facts.session
     }
 
-    /// Whether the session allows to believe in the term at this moment. Does not ask the server,
-    /// and does not know whether the leader has resigned.
+    /// Returns whether the state of the session allows trusting the term at this moment. Does not ask the server, and
+    /// does not know whether the leader has resigned.
     pub(super) fn is_trusted(&self) -> bool {
         self.facts.lost_when.trusts(&self.facts.session)
     }
 }
 
-/// Leadership; see [`Hold`] for all that it can do. Dropping it resigns in the background; [`Leadership::resign`] waits
-/// for it.
+/// Leadership; see [`Hold`] for all that it can do. Dropping it resigns in the background; [`Leadership::resign`]
+/// waits for that.
 ///
-/// There is always a pause between losing a session and knowing it. Within it a leader is wrong
-/// about itself; only what carries its [token](Hold::token), or is written through
+/// There is always a delay between the loss of a session and the moment the client learns of it. During it a leader
+/// wrongly believes that it leads; only what carries its [token](Hold::token), or is written through
 /// [`fenced`](Hold::fenced), is safe then.
 ///
 /// ```
@@ -113,11 +113,11 @@ impl Term {
 /// # Ok(()) }
 /// ```
 #[derive(Debug)]
-#[must_use = "the leadership is given up when this is dropped"]
+#[must_use = "the leader resigns when this is dropped"]
 pub struct Leadership {
     hold: Hold,
     term: Term,
-    in_office: InOffice,
+    term_events: TermEvents,
 }
 
 impl Leadership {
@@ -138,10 +138,10 @@ impl Leadership {
             session: hold.session().clone(),
             lost_when,
         });
-        Leadership { hold, term, in_office: InOffice::new(lifecycle) }
+        Leadership { hold, term, term_events: TermEvents::new(lifecycle) }
     }
 
-    /// The facts of this term, to keep or to hand on.
+    /// Returns the facts of this term, to keep or to pass on.
     #[must_use]
     pub fn term(&self) -> &Term {
         &self.term
@@ -159,16 +159,16 @@ impl Leadership {
         self.term.predecessor()
     }
 
-    /// Resolves when it can no longer be trusted: the connection or session is gone, as
-    /// [`LostWhen`] says, or somebody deleted the node. Cancel-safe; costs a watch while awaited.
+    /// Resolves when it can no longer be trusted: the connection or session is lost, depending on [`LostWhen`], or
+    /// the node was deleted. Cancel-safe; costs a watch while awaited.
     pub async fn lost(&self) {
         self.hold.lost().await;
-        self.in_office.lost(self.token());
+        self.term_events.lost(self.token());
     }
 
-    /// After a loss: whether it turned out that nobody else has led since. Waits until the
-    /// connection is back, then looks whether the node is still there: `true` means that the same
-    /// term goes on, `false` that it is over.
+    /// Returns, after a loss, whether it turned out that no other candidate has led since. Waits until the connection
+    /// is restored, then checks whether the node still exists: `true` means that the same term continues, `false`
+    /// that it has ended.
     pub async fn regained(&self) -> bool {
         let is_known =
             |state: ConnectionState| state == ConnectionState::Connected || state.is_final();
@@ -177,24 +177,24 @@ impl Leadership {
         }
         let is_still_held = self.hold.is_there().await.unwrap_or(false);
         if is_still_held {
-            self.in_office.regained();
+            self.term_events.regained();
         }
         is_still_held
     }
 
-    /// Runs `work` while it leads: [`Error::Lost`] when the leadership was lost before the work was
-    /// done, and the work is dropped where it stands.
+    /// Runs `work` while it leads: [`Error::Lost`] if the leadership was lost before the work was done; the work is
+    /// then dropped at its current await point.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         run_until(self.lost(), work).await
     }
 
-    /// Gives the leadership up, and waits until the server knows; through an outage, if need be.
-    /// Dropping the future leaves that to the background.
+    /// Releases the leadership, and waits until the server has confirmed it, through an outage if necessary. If the
+    /// future is dropped, this continues in the background.
     ///
-    /// [`Error::Lost`] says that it did not lead any more, although it is given up now for certain.
+    /// [`Error::Lost`] means that it did not lead any more; it is certainly released now.
     pub async fn resign(self) -> Result<()> {
-        let Leadership { hold, mut in_office, .. } = self;
-        in_office.stopping();
+        let Leadership { hold, mut term_events, .. } = self;
+        term_events.stopping();
         hold.release().await
     }
 }

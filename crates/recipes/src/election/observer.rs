@@ -1,8 +1,8 @@
-//! Looking on: who leads, and who would like to.
+//! Observes an election: its leader and its candidates.
 //!
-//! In: the line of an election, read only. Out: the leader of the moment and each change of it.
-//! An observer watches the leader's node alone, so candidates that come and go behind it wake
-//! nobody up; only while nobody leads it watches the directory.
+//! In: the line of an election, read only. Out: the current leader and each change. An observer watches only the
+//! leader's node, so candidates that join and leave behind it wake no observer; only while there is no leader it
+//! watches the directory.
 
 use herdsman_client::{Client, Node, SessionId, Watch};
 use tokio::sync::watch;
@@ -10,15 +10,15 @@ use tokio::sync::watch;
 use crate::error::Result;
 use crate::events::Events;
 use crate::line::Line;
-use crate::patient::{begins_again, patient};
+use crate::retrying::{must_restart, retrying};
 
-/// Who stands in the line of an election.
+/// A candidate in the line of an election.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Candidate {
-    /// The id it has given itself. Text that is not UTF-8 is shown as well as can be.
+    /// Its id. Text that is not UTF-8 is shown with replacement characters.
     pub id: String,
-    /// The session that its candidacy rests on.
+    /// The session that its candidacy depends on.
     pub session: SessionId,
     /// The token it has, or will have, as the leader.
     pub token: u64,
@@ -44,7 +44,7 @@ pub(super) fn observe(line: Line) -> Events<Option<Candidate>> {
     client.spawn(async move {
         tokio::select! {
             Err(error) = follow(&line, &send) => {
-                tracing::debug!(%error, "the observation of an election ends");
+                tracing::debug!(%error, "the observation of an election has ended");
             }
             () = send.closed() => {}
         }
@@ -55,14 +55,14 @@ pub(super) fn observe(line: Line) -> Events<Option<Candidate>> {
     })
 }
 
-/// What an observer has seen so far.
+/// What an observer has read so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Nothing,
     Leader(Option<Candidate>),
 }
 
-/// All who stand in the line, the leader first.
+/// Returns all candidates in the line, the leader first.
 pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
     let places = line.places(&line.holder.client).await?;
     let reads: Vec<_> =
@@ -71,7 +71,7 @@ pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
     for (place, read) in places.into_iter().zip(reads) {
         match read.await {
             Ok(node) => candidates.push(Candidate::new(place.name, &node)),
-            // It went meanwhile.
+            // It was deleted meanwhile.
             Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error.into()),
         }
@@ -79,12 +79,12 @@ pub(super) async fn candidates(line: &Line) -> Result<Vec<Candidate>> {
     Ok(candidates)
 }
 
-/// Who stands first.
+/// Returns the first candidate in the line.
 pub(super) async fn leader(line: &Line) -> Result<Option<Candidate>> {
     for place in line.places(&line.holder.client).await? {
         match line.holder.client.get(&line.path(&place.name)).await {
             Ok(node) => return Ok(Some(Candidate::new(place.name, &node))),
-            // It went meanwhile, and the next in line leads.
+            // It was deleted meanwhile, and the next in line leads.
             Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error.into()),
         }
@@ -93,9 +93,9 @@ pub(super) async fn leader(line: &Line) -> Result<Option<Candidate>> {
 }
 
 async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
-    let client = patient(&line.holder.client);
+    let client = retrying(&line.holder.client);
     loop {
-        match look(line, &client).await {
+        match read(line, &client).await {
             Ok((leader, watch)) => {
                 seen.send_if_modified(|seen| {
                     let now = Seen::Leader(leader);
@@ -103,17 +103,17 @@ async fn follow(line: &Line, seen: &watch::Sender<Seen>) -> Result<()> {
                     *seen = now;
                     is_new
                 });
-                // Whatever happened, and even if the session is over: the next look tells.
+                // Read again, whatever happened, and even if the session has ended.
                 let _ = watch.await;
             }
-            Err(error) if begins_again(&line.holder.client, &error) => {}
+            Err(error) if must_restart(&line.holder.client, &error) => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Who leads, and a watch that fires when that may have changed.
-async fn look(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)> {
+/// Returns the leader, and a watch that fires when that may have changed.
+async fn read(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)> {
     loop {
         if let Some(first) = line.places(client).await?.into_iter().next() {
             match client.get(&line.path(&first.name)).watch().await {
@@ -122,14 +122,14 @@ async fn look(line: &Line, client: &Client) -> Result<(Option<Candidate>, Watch)
                 Err(error) => return Err(error.into()),
             }
         }
-        if let Some(watch) = watch_vacancy(line, client).await? {
+        if let Some(watch) = watch_for_candidate(line, client).await? {
             return Ok((None, watch));
         }
     }
 }
 
-/// A watch for the first candidate that comes; `None` if one is there already.
-async fn watch_vacancy(line: &Line, client: &Client) -> Result<Option<Watch>> {
+/// Sets a watch for the first candidate that joins; `None` if there is one already.
+async fn watch_for_candidate(line: &Line, client: &Client) -> Result<Option<Watch>> {
     match client.children(&line.directory).watch().await {
         Ok((children, watch)) => Ok(line.in_order(children.names).is_empty().then_some(watch)),
         Err(error) if error.is_no_node() => {

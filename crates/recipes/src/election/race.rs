@@ -1,13 +1,13 @@
-//! The simple election: whoever creates the one node leads, and all others watch it.
+//! The simple election: the candidate that creates the one node leads, and all others watch it.
 //!
-//! In: a path and an id. Out: a [`Leadership`]. When the leader goes, *all* candidates wake up and
-//! try at once (a herd): good for a few candidates, or where the node must have a fixed name for
-//! others to read. [`Election`](super::Election) wakes one only.
+//! In: a path and an id. Out: a [`Leadership`]. When the leader leaves, *all* candidates wake up and try at once (a
+//! herd effect): suitable for a few candidates, or where the node must have a fixed name for others to read.
+//! [`Election`](super::Election) wakes only one.
 //!
-//! Layout: the leader's node, ephemeral, with the leader's id as data; beside it the epoch node
-//! (see [`Race::epoch_at`]), raised in the same transaction. A name that all leaders share tells
-//! nothing about who holds it, so the epoch is what fences a former leader off; it is not optional
-//! here. Programs that only create the node can take part, but do not raise the epoch.
+//! Layout: the leader's node, ephemeral, with the leader's id as data; beside it the epoch node (see
+//! [`Race::epoch_at`]), raised in the same transaction. A name that all leaders share does not identify its holder,
+//! so a former leader is fenced off by the epoch, which is therefore not optional here. Programs that only create the
+//! node can take part, but do not raise the epoch.
 
 use herdsman_client::{
     Client, Created, ErrorKind, EventType, Lifetime, Op, OpResult, Optional, Outcome, Session,
@@ -15,7 +15,7 @@ use herdsman_client::{
 use tokio::sync::oneshot;
 use uuid::Uuid;
 
-use super::epoch::{Entry, Ledger};
+use super::epoch::{Entry, EpochNode};
 use super::events::{ElectionEvent, ElectionState, Lifecycle, Progress};
 use super::leadership::Leadership;
 use crate::error::{Error, Result};
@@ -23,9 +23,9 @@ use crate::events::Events;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
-use crate::patient::{begins_again, patient};
+use crate::retrying::{must_restart, retrying};
 
-/// A candidate for a post of which there is one, at a fixed path.
+/// A candidate for leadership through one node at a fixed path.
 ///
 /// ```
 /// # async fn example(client: herdsman_client::Client) -> herdsman_recipes::Result<()> {
@@ -41,54 +41,55 @@ use crate::patient::{begins_again, patient};
 pub struct Race {
     holder: Holder,
     path: String,
-    ledger: Ledger,
+    epoch_node: EpochNode,
     lifecycle: Lifecycle,
 }
 
 impl Race {
-    /// A candidate of this id for the post at `path`. The epoch node is `<path>-epoch`.
+    /// Creates a candidate with this id for the node at `path`. The epoch node is `<path>-epoch`.
     pub fn new(client: &Client, path: &str, id: &str) -> Result<Self> {
         path::check_below_root("an election", path)?;
         Ok(Race {
             holder: Holder::new(client, id.to_owned()),
             path: path.to_owned(),
-            ledger: Ledger { path: format!("{path}-epoch") },
+            epoch_node: EpochNode { path: format!("{path}-epoch") },
             lifecycle: Lifecycle::new(),
         })
     }
 
-    /// Keeps the epoch node elsewhere. All candidates must agree on it.
+    /// Sets another path for the epoch node. All candidates must agree on it.
     pub fn epoch_at(mut self, path: &str) -> Result<Self> {
         path::check_below_root("an election", path)?;
         if path == self.path {
-            return Err(Error::invalid("the epoch node and the leader's node need two paths"));
+            return Err(Error::invalid(
+                "the epoch node and the leader's node need different paths",
+            ));
         }
-        path.clone_into(&mut self.ledger.path);
+        path.clone_into(&mut self.epoch_node.path);
         Ok(self)
     }
 
-    /// When a leadership counts as lost, the candidate's id (the options' owner), and the ACL of its nodes.
+    /// Sets when a leadership counts as lost, the candidate's id (the options' owner), and the ACL of its nodes.
     #[must_use]
     pub fn options(mut self, options: &HoldOptions) -> Self {
         self.holder.set(options);
         self
     }
 
-    /// The events of this candidate from now on. A reader that falls more than 64 behind misses the oldest.
+    /// Returns the events of this candidate from now on. A reader that falls more than 64 behind misses the oldest.
     pub fn events(&self) -> Events<ElectionEvent> {
         self.lifecycle.subscribe()
     }
 
-    /// The state of this candidate: of the campaign that has reported last, if there are several.
+    /// Returns the state of this candidate: that of the campaign that reported last, if there are several.
     #[must_use]
     pub fn state(&self) -> ElectionState {
         self.lifecycle.state()
     }
 
-    /// Waits until the post is vacant and this candidate gets it. Goes on through lost connections,
-    /// and with a managed client through lost sessions. A node that this very process has left
-    /// behind in an earlier session is another's like any other, and waited for. Dropping the future
-    /// withdraws the candidate.
+    /// Waits until the node does not exist and this candidate has created it. Continues through lost connections, and
+    /// with a managed client through lost sessions. A node that this process left behind in an earlier session counts
+    /// as another candidate's, and is waited for. Dropping the future withdraws the candidate.
     pub async fn campaign(&self) -> Result<Leadership> {
         let progress = Progress::start(&self.lifecycle);
         loop {
@@ -100,7 +101,7 @@ impl Race {
                     progress.leading(leadership.token());
                     return Ok(leadership);
                 }
-                Err(error) if begins_again(&self.holder.client, &error) => {}
+                Err(error) if must_restart(&self.holder.client, &error) => {}
                 Err(error) => {
                     progress.failed(&error);
                     return Err(error);
@@ -111,16 +112,16 @@ impl Race {
 
     async fn campaign_in_session(&self) -> Result<(Hold, Entry)> {
         let session = self.holder.client.connected_session().await?;
-        let client = patient(&self.holder.client.bound_to(&session));
+        let client = retrying(&self.holder.client.bound_to(&session));
         loop {
-            self.wait_until_vacant(&client).await?;
+            self.wait_until_free(&client).await?;
             if let Some(won) = self.attempt(&session).await? {
                 return Ok(won);
             }
         }
     }
 
-    async fn wait_until_vacant(&self, client: &Client) -> Result<()> {
+    async fn wait_until_free(&self, client: &Client) -> Result<()> {
         loop {
             let Some((_, watch)) = client.get(&self.path).watch().await.optional()? else {
                 return Ok(());
@@ -131,38 +132,40 @@ impl Race {
         }
     }
 
-    /// One attempt, which runs to its end even if nobody waits for it: a node that it makes and
-    /// nobody takes is given up again.
+    /// Makes one attempt, which runs to its end even if the caller no longer waits: a node that it creates and that
+    /// is not received is deleted again.
     async fn attempt(&self, session: &Session) -> Result<Option<(Hold, Entry)>> {
         let (send, receive) = oneshot::channel();
         let (race, session) = (self.clone(), session.clone());
         tokio::spawn(async move {
-            // A hold that cannot be handed over is dropped, and thereby given up.
+            // A hold that cannot be handed over is dropped, and thereby released.
             let _ = send.send(race.try_to_win(&session).await);
         });
         receive.await.unwrap_or(Err(Error::Lost))
     }
 
-    /// `None` if another was faster.
+    /// Tries to create the node. `None` if another candidate was faster.
     async fn try_to_win(&self, session: &Session) -> Result<Option<(Hold, Entry)>> {
         let bound = self.holder.client.bound_to(session);
-        let client = patient(&bound);
+        let client = retrying(&bound);
         let holder = Uuid::new_v4().to_string();
         loop {
-            let page = self.ledger.read(&client).await?;
-            let (op, entry) = self.ledger.next(&page, &holder, &self.id());
+            let stored = self.epoch_node.read(&client).await?;
+            let (op, entry) = self.epoch_node.next(&stored, &holder, &self.id());
             let error = match client.transaction([op, self.creation()]).await {
-                Ok(results) => return self.won(&bound, session, created(results)?, entry),
+                Ok(results) => {
+                    return self.leadership_of(&bound, session, created(results)?, entry);
+                }
                 Err(error) => error,
             };
             let is_unknown = error.outcome() == Outcome::Unknown;
             match (error.failed_op(), error.kind()) {
                 (Some(1), ErrorKind::NodeExists) => return Ok(None),
                 (Some(1), ErrorKind::NoNode) => self.make_parents(&client).await?,
-                _ => self.ledger.recover(&client, error).await?,
+                _ => self.epoch_node.recover(&client, error).await?,
             }
-            if is_unknown && let Some(created) = self.find_won(&client, &entry).await? {
-                return self.won(&bound, session, created, entry);
+            if is_unknown && let Some(created) = self.find_created(&client, &entry).await? {
+                return self.leadership_of(&bound, session, created, entry);
             }
         }
     }
@@ -182,10 +185,10 @@ impl Race {
             .await?)
     }
 
-    /// The node that a transaction made whose reply was lost: the one that came into being together
-    /// with our entry.
-    async fn find_won(&self, client: &Client, entry: &Entry) -> Result<Option<Created>> {
-        let Some((record, epoch)) = self.ledger.read(client).await? else {
+    /// Returns the node that a transaction created whose reply was lost: the one that was created together with this
+    /// candidate's entry.
+    async fn find_created(&self, client: &Client, entry: &Entry) -> Result<Option<Created>> {
+        let Some((record, epoch)) = self.epoch_node.read(client).await? else {
             return Ok(None);
         };
         let stat = client.exists(&self.path).await?;
@@ -193,7 +196,7 @@ impl Race {
         Ok(ours.map(|stat| Created { path: self.path.clone(), stat }))
     }
 
-    fn won(
+    fn leadership_of(
         &self,
         client: &Client,
         session: &Session,
@@ -211,7 +214,7 @@ impl Race {
     }
 }
 
-/// The leader's node, of the results of the transaction that made it.
+/// Returns the leader's node from the results of the transaction that created it.
 fn created(results: Vec<OpResult>) -> Result<Created> {
     let last = results.into_iter().next_back();
     match last {

@@ -1,28 +1,28 @@
 //! Work that only the leader does.
 //!
-//! In: an election and the work. Out: the work runs while its candidate leads, is dropped where it
-//! stands when the leadership is lost, and begins again as [`Requeue`] says. Deliberately not here:
-//! threads to interrupt; to stop, drop the future, which resigns.
+//! In: an election and the work. Out: the work runs while its candidate leads, is dropped at its current await point
+//! when the leadership is lost, and begins again as [`Requeue`] says. Deliberately not here: threads to interrupt; to
+//! stop, drop the future, which resigns.
 //!
-//! Curator: `LeaderSelector`, whose nodes an [`Election`] uses unless told otherwise.
+//! Curator: `LeaderSelector`, whose nodes an [`Election`] uses by default.
 
 use super::{Election, Term};
 use crate::error::{Error, Result};
 
-/// Whether a candidate stands for election again after its term.
+/// Whether a candidate campaigns again after its term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Requeue {
-    /// One term, whatever its end.
+    /// One term, however it ends.
     Never,
     /// Until the work has been done once: again if the leadership was lost before.
     #[default]
     AfterLoss,
-    /// Always, at the end of the line: also when the work is done.
+    /// Always, from the end of the line, even when the work is done.
     Always,
 }
 
-/// Runs work while leading.
+/// Runs work while it leads.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -45,22 +45,22 @@ pub struct Selector {
 }
 
 impl Selector {
-    /// Work of the leader of this election.
+    /// Creates a selector that runs work as the leader of this election.
     #[must_use]
     pub fn new(election: Election) -> Self {
         Selector { election, requeue: Requeue::default() }
     }
 
-    /// Whether to stand for election again after a term.
+    /// Sets whether to campaign again after a term.
     #[must_use]
     pub fn requeue(mut self, requeue: Requeue) -> Self {
         self.requeue = requeue;
         self
     }
 
-    /// Stands for election and runs `work` in each term. Returns what the work returned in the last
-    /// term; [`Error::Lost`] if that was lost. With [`Requeue::Always`] it returns only when the
-    /// client is closed, or its session over if it has but one. Dropping the future resigns.
+    /// Campaigns and runs `work` in each term. Returns the result of `work` in the last term; [`Error::Lost`] if that
+    /// was lost. With [`Requeue::Always`] it returns only when the client is closed, or when its session has ended if
+    /// it is bound to one. Dropping the future resigns.
     pub async fn run<T, F>(&self, mut work: impl FnMut(Term) -> F) -> Result<T>
     where
         F: Future<Output = T>,

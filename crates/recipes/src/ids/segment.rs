@@ -1,26 +1,25 @@
-//! Blocks of ids, given out one by one.
+//! Blocks of ids, issued one by one.
 //!
-//! In: the ends of blocks that were reserved by adding to a shared counter, one round trip for
-//! each block (as Alibaba's TDDL does with a database row). Out: ids that never repeat, and the
-//! moment at which the next block should be fetched. Deliberately not here: the counter and the
-//! round trip.
+//! In: the ends of blocks that were reserved by adding to a shared counter, one round trip for each block (as
+//! Alibaba's TDDL does with a database row). Out: ids that never repeat, and when the next block should be fetched.
+//! Deliberately not here: the counter and the round trip.
 //!
 //! A process that dies loses the rest of its blocks, so ids have gaps. Blocks of several
 //! processes interleave: ids are unique, and they increase within one process only.
 
 use std::num::NonZeroU64;
 
-/// The largest value of a shared counter: Curator keeps it as a signed 64-bit integer.
+/// The largest value of a shared counter: Curator stores it as a signed 64-bit integer.
 pub const COUNTER_MAX: u64 = i64::MAX as u64;
 
-/// A block of ids: those from `next` up to but without `end`.
+/// A block of ids: from `next` up to, but not including, `end`.
 ///
 /// ```
 /// use herdsman_recipes::ids::Segment;
 ///
 /// let size = 1000.try_into()?;
-/// let mut ids = Segment::from_counter(5000, size)?; // the counter stood at 5000
-/// assert_eq!(ids.end(), 6000); // what the counter is set to
+/// let mut ids = Segment::from_counter(5000, size)?; // the counter was 5000
+/// assert_eq!(ids.end(), 6000); // the new value of the counter
 /// assert_eq!((ids.take(), ids.take()), (Some(5000), Some(5001)));
 /// assert_eq!(ids.remaining(), 998);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -32,16 +31,16 @@ pub struct Segment {
     size: u64,
 }
 
-/// Why a block cannot be.
+/// Why a block is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SegmentError {
     /// The block would end after [`COUNTER_MAX`]: the counter is used up.
     #[error("no block of {size} ids fits between {counter} and the largest id {COUNTER_MAX}")]
     Overflow {
-        /// Where the counter stood.
+        /// The value of the counter.
         counter: u64,
-        /// How many ids were asked for.
+        /// How many ids were requested.
         size: u64,
     },
     /// The block does not come after the one in use, so it would repeat ids. The counter was reset.
@@ -53,13 +52,13 @@ pub enum SegmentError {
         end: u64,
     },
     /// There are two blocks already.
-    #[error("the next block is here already")]
+    #[error("there is a next block already")]
     Full,
 }
 
 impl Segment {
-    /// The block of `size` ids that begins where a shared counter stands. Whoever moves the
-    /// counter from `counter` to [`end`](Self::end) without anyone between owns it.
+    /// Returns the block of `size` ids that begins at the value of a shared counter. The client that changes the
+    /// counter from `counter` to [`end`](Self::end), with no other change in between, owns it.
     ///
     /// # Errors
     /// If it would end after [`COUNTER_MAX`].
@@ -71,7 +70,7 @@ impl Segment {
         }
     }
 
-    /// The next id, or `None` if all are taken.
+    /// Returns the next id, or `None` if all are taken.
     pub fn take(&mut self) -> Option<u64> {
         let id = self.next;
         (id < self.end).then(|| {
@@ -80,27 +79,27 @@ impl Segment {
         })
     }
 
-    /// The first number behind the block: the new value of the counter.
+    /// Returns the first number after the block: the new value of the counter.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// How many ids are left.
+    /// Returns how many ids are left.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         self.end - self.next
     }
 
-    /// How many ids there were at first.
+    /// Returns how many ids there were at first.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
     }
 }
 
-/// The block in use and, once it was fetched, the one after it, so that no caller waits for a round
-/// trip as long as the next block arrives before the rest of the present one is used up.
+/// The block in use and, once it was fetched, the one after it, so that no caller waits for a round trip as long as
+/// the next block arrives before the rest of the current one is used up.
 ///
 /// ```
 /// use herdsman_recipes::ids::{Segment, SegmentPair};
@@ -124,22 +123,22 @@ pub struct SegmentPair {
 }
 
 impl SegmentPair {
-    /// The part of a block, one in this many, that is left when the next one should be fetched.
+    /// The fraction of a block (one in this many) that is left when the next one should be fetched.
     const PREFETCH_PART: u64 = 4;
 
-    /// The next id, or `None` if both blocks are used up (or never came).
+    /// Returns the next id, or `None` if both blocks are used up or were never offered.
     pub fn take(&mut self) -> Option<u64> {
         loop {
             match self.current.as_mut()?.take() {
                 Some(id) => return Some(id),
-                // The used up block stays if there is none after it: its end guards `offer`.
+                // The used-up block stays if there is none after it: `offer` compares with its end.
                 None => self.current = Some(self.next.take()?),
             }
         }
     }
 
-    /// Whether it is time to fetch a block: there is none in reserve, and no more than a quarter
-    /// of the present one is left. Ask after each [`take`](Self::take), fetch one at a time.
+    /// Returns whether it is time to fetch a block: there is none in reserve, and no more than a quarter of the
+    /// current one is left. Call this after each [`take`](Self::take), and fetch one block at a time.
     #[must_use]
     pub fn wants_next(&self) -> bool {
         self.next.is_none()
@@ -149,11 +148,11 @@ impl SegmentPair {
                 .is_none_or(|current| current.remaining() <= current.size / Self::PREFETCH_PART)
     }
 
-    /// Hands in a block that was fetched.
+    /// Adds a block that was fetched.
     ///
     /// # Errors
-    /// If it does not come after the present one, or if there is one in reserve. The block is lost
-    /// then: its ids are never given.
+    /// If it does not come after the current one, or if there is one in reserve. The block is then discarded: its ids
+    /// are never issued.
     pub fn offer(&mut self, segment: Segment) -> Result<(), SegmentError> {
         if self.next.is_some() {
             return Err(SegmentError::Full);
@@ -168,7 +167,7 @@ impl SegmentPair {
         Ok(())
     }
 
-    /// How many ids can be taken without another block.
+    /// Returns how many ids can be taken without another block.
     #[must_use]
     pub fn remaining(&self) -> u64 {
         [&self.current, &self.next].into_iter().flatten().map(Segment::remaining).sum()
@@ -253,7 +252,7 @@ mod tests {
             let mut ids = SegmentPair::default();
             let mut taken = Vec::new();
             for (counter, size) in blocks {
-                // Whether it is refused does not matter here: only that nothing repeats.
+                // It does not matter here whether the block is rejected: only that no id repeats.
                 let _ = ids.offer(segment(counter, size));
                 taken.extend((0..takes).map_while(|_| ids.take()));
             }

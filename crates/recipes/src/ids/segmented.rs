@@ -1,14 +1,14 @@
 //! Ids in blocks, each reserved with one change of a shared counter.
 //!
-//! In: a counter node, and calls for ids. Out: ids; the next block is fetched in the background when
-//! a quarter of the present one is left. Which ids those are is [`segment`](super::segment)'s affair.
+//! In: a counter node, and calls for ids. Out: ids; the next block is fetched in the background when a quarter of the
+//! current one is left. The arithmetic is in [`segment`](super::segment).
 //!
 //! ```text
-//! <path>    persistent; data: the first id that nobody has reserved, 8 bytes, big-endian
+//! <path>    persistent; data: the first id that is not reserved, 8 bytes, big-endian
 //! ```
-//! That is Curator's `DistributedAtomicLong`, and its `CachedAtomicLong` reserves blocks from it in
-//! the same way. When the reply to a reservation is lost, the block is forgotten and another one is
-//! reserved: ids are wasted, never repeated.
+//! That is Curator's `DistributedAtomicLong`, and its `CachedAtomicLong` reserves blocks from it in the same way. If
+//! the reply to a reservation is lost, the block is abandoned and another one is reserved: ids are wasted, never
+//! repeated.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -48,18 +48,19 @@ struct Shared {
     path: String,
     block: NonZeroU64,
     blocks: Mutex<SegmentPair>,
-    /// Held by who fetches a block: one at a time.
+    /// Locked while a block is fetched: one at a time.
     fetching: Arc<tokio::sync::Mutex<()>>,
 }
 
 impl SegmentedIds {
-    /// Ids from the counter at `path`, `block` of them for each round trip; nothing is done yet.
-    /// Processes may use blocks of different sizes.
+    /// Creates a generator of ids from the counter at `path`, `block` of them for each round trip, without any
+    /// request. Processes may use blocks of different sizes.
     ///
     /// # Errors
     /// If `block` is 0.
     pub fn new(client: &Client, path: impl Into<String>, block: u64) -> Result<Self> {
-        let block = NonZeroU64::new(block).ok_or_else(|| Error::invalid("a block of no ids"))?;
+        let block = NonZeroU64::new(block)
+            .ok_or_else(|| Error::invalid("a block needs at least one id"))?;
         let shared = Shared {
             client: client.clone(),
             path: path.into(),
@@ -70,14 +71,14 @@ impl SegmentedIds {
         Ok(SegmentedIds { shared: Arc::new(shared) })
     }
 
-    /// How many ids are here and need no round trip.
+    /// Returns how many ids can be issued without a round trip.
     #[must_use]
-    pub fn in_stock(&self) -> u64 {
+    pub fn remaining(&self) -> u64 {
         self.shared.blocks.lock().remaining()
     }
 
-    /// Fetches the next block if it is time and nobody does so already. When that fails, whoever
-    /// finds no id left tries again and gets the error.
+    /// Fetches the next block if it is time and no fetch is running. If that fails, the next caller that finds no id
+    /// left tries again and gets the error.
     fn prefetch(&self) {
         if !self.shared.blocks.lock().wants_next() {
             return;
@@ -88,7 +89,7 @@ impl SegmentedIds {
         let shared = self.shared.clone();
         tokio::spawn(async move {
             if let Err(error) = shared.fetch().await {
-                tracing::debug!(%error, path = shared.path, "no block of ids in advance");
+                tracing::debug!(%error, path = shared.path, "the next block of ids was not fetched ahead");
             }
             drop(turn);
         });
@@ -99,8 +100,8 @@ impl IdGenerator for SegmentedIds {
     type Id = u64;
 
     async fn next(&self) -> Result<u64> {
-        let in_stock = self.shared.blocks.lock().take();
-        let id = match in_stock {
+        let remaining = self.shared.blocks.lock().take();
+        let id = match remaining {
             Some(id) => id,
             None => self.shared.fetch_and_take().await?,
         };
@@ -113,7 +114,7 @@ impl Shared {
     async fn fetch_and_take(&self) -> Result<u64> {
         let _turn = self.fetching.lock().await;
         loop {
-            // Who had the turn before may have fetched one for all.
+            // The previous holder of the lock may have fetched a block for all.
             if let Some(id) = self.blocks.lock().take() {
                 return Ok(id);
             }
@@ -121,7 +122,7 @@ impl Shared {
         }
     }
 
-    /// Reserves a block and puts it in stock, if one is wanted.
+    /// Reserves a block and adds it to the others, if one is wanted.
     async fn fetch(&self) -> Result<()> {
         if !self.blocks.lock().wants_next() {
             return Ok(());
@@ -136,7 +137,7 @@ impl Shared {
             let (counter, node) = self.read().await?;
             let segment = Segment::from_counter(counter, self.block)
                 .map_err(|error| self.unusable(&error.to_string()))?;
-            // A block never ends behind the largest i64.
+            // A block never ends after the largest i64.
             let end = Bytes::copy_from_slice(&segment.end().to_be_bytes());
             let written = match &node {
                 Some(node) => {
@@ -146,7 +147,7 @@ impl Shared {
             };
             match written {
                 Ok(()) => return Ok(segment),
-                // Somebody else was faster, or the reply was lost and the block with it.
+                // Another client was faster, or the reply was lost and the block with it.
                 Err(error) if is_worth_another_look(&error) => {}
                 Err(error) => return Err(error.into()),
             }

@@ -4,13 +4,13 @@
 //! <path>                            persistent; counts its children
 //! <path>/_c_<uuid>-id-<sequence>    ephemeral; deleted as soon as its number is known
 //! ```
-//! The server gives each number once, so ids are unique and in the order in which they were given,
-//! whoever asked. A number whose reply was lost is found again by the node's unique name, or is lost
-//! for ever; it is never given twice.
+//! The server assigns each number once, so ids are unique and in the order in which they were assigned, over all
+//! processes. A number whose reply was lost is found again by the node's unique name, or is lost for ever; it is
+//! never issued twice.
 //!
-//! The count is of the directory: who deletes it starts it again at 0, which is why it is persistent
-//! and no container. It ends after 2³¹ numbers with [`Error::Full`]; use another directory then, or
-//! segments from the start.
+//! The count belongs to the directory: deleting it starts the count again at 0, which is why it is persistent and not
+//! a container. It ends after 2³¹ numbers with [`Error::Full`]; use another directory then, or segments from the
+//! beginning.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Created};
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::path::child;
 use crate::sequence::split_name;
 
-/// How many numbers a directory has.
+/// The number of sequence numbers of a directory.
 const NUMBERS: usize = 1 << 31;
 const MARKER: &str = "id-";
 
@@ -44,7 +44,7 @@ pub struct SequentialIds {
 }
 
 impl SequentialIds {
-    /// Ids from the directory `path`; nothing is done yet.
+    /// Creates a generator of ids from the directory `path`, without any request.
     #[must_use]
     pub fn new(client: &Client, path: impl Into<String>) -> Self {
         SequentialIds { client: client.clone(), path: path.into() }
@@ -55,7 +55,7 @@ impl IdGenerator for SequentialIds {
     type Id = u64;
 
     async fn next(&self) -> Result<u64> {
-        // Bound to a session, so that a node of the session before is not taken for ours.
+        // Bound to a session, so that a node of an earlier session is not taken for ours.
         let session = self.client.connected_session().await?;
         let client = self.client.bound_to(&session);
         let path = child(&self.path, MARKER);

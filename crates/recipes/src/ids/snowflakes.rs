@@ -1,14 +1,13 @@
 //! Snowflake ids with leased worker ids.
 //!
-//! In: the clock, and a worker id [leased from the tree](crate::worker_id). Out: 64-bit ids, nearly
-//! all of them without a round trip; what an id is made of is [`crate::snowflake`]'s affair.
+//! In: the clock, and a worker id [leased from the tree](crate::worker_id). Out: 64-bit ids, nearly all of them
+//! without a round trip; the arithmetic is in [`crate::snowflake`].
 //!
-//! A generator stamps ids only with moments that it has reserved in the tree, three seconds ahead of
-//! its clock, and goes on reserving in the background while it is used. So it stops by itself three
-//! seconds after the servers can no longer be reached, and whoever has the worker id after it begins
-//! behind the last moment it can have used: a clock that went back, a process that was paused and a
-//! session that ended unnoticed all lead to a pause or an error, never to an id given twice. When the
-//! lease is lost, the next call takes another one.
+//! A generator uses only timestamps that it has reserved in the tree, three seconds ahead of its clock, and keeps
+//! reserving in the background while it is used. So it stops by itself three seconds after the servers can no longer
+//! be reached, and the next owner of the worker id begins after the last timestamp that this one can have used: a
+//! clock that went back, a process that was paused and a session that ended unnoticed all lead to a pause or an
+//! error, never to a repeated id. When the lease is lost, the next call takes another one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,11 +19,11 @@ use crate::error::{Error, Result};
 use crate::snowflake::{Snowflake, SnowflakeError, WORKER_ID_MAX};
 use crate::worker_id::{WorkerIds, WorkerLease, unix_ms};
 
-/// How far ahead of the clock moments are reserved.
+/// How far ahead of the clock time is reserved.
 const RESERVE_MS: u64 = 3_000;
-/// With this much left the next moments are reserved in the background.
+/// With this much left, more time is reserved in the background.
 const RESERVE_AGAIN_MS: u64 = RESERVE_MS / 2;
-/// A worker id whose time lies further ahead was used by a clock that is wrong, or ours is.
+/// A worker id whose reserved time is further ahead was used with a wrong clock, or this clock is wrong.
 const AHEAD_MS_MAX: u64 = 3 * RESERVE_MS;
 
 /// Snowflake ids: 64 bits that grow with time, from any number of processes.
@@ -54,31 +53,31 @@ struct Shared {
     workers: WorkerIds,
     epoch_ms: u64,
     issuer: Mutex<Option<Issuer>>,
-    /// Held by who takes a lease: one at a time.
+    /// Locked while a lease is taken: one at a time.
     leasing: tokio::sync::Mutex<()>,
-    /// Held by who reserves in the background: one at a time.
+    /// Locked while time is reserved in the background: one at a time.
     reserving: Arc<tokio::sync::Mutex<()>>,
 }
 
-/// A worker id at work.
+/// A worker id in use.
 #[derive(Debug)]
 struct Issuer {
     lease: Arc<WorkerLease>,
     ids: Snowflake,
 }
 
-/// Why there is no id at once.
+/// Why no id can be issued at once.
 enum NotYet {
     /// There is no lease that can be trusted.
     NoLease,
-    /// The moment is not reserved.
+    /// The current time is not reserved.
     NotReserved(Arc<WorkerLease>),
     Refused(SnowflakeError),
 }
 
 impl SnowflakeIds {
-    /// Ids with worker ids of `workers`, counting time from `epoch_ms` (milliseconds since 1970);
-    /// nothing is done yet. All who share the ids must use the same path and epoch.
+    /// Creates a generator of ids with worker ids of `workers`, counting time from `epoch_ms` (milliseconds since
+    /// 1970), without any request. All generators that share the ids must use the same path and epoch.
     ///
     /// # Errors
     /// If the range has worker ids above [`WORKER_ID_MAX`].
@@ -99,14 +98,14 @@ impl SnowflakeIds {
         Ok(SnowflakeIds { shared: Arc::new(shared) })
     }
 
-    /// The worker id in use, if there is one that can be trusted at present.
+    /// Returns the worker id in use, if there is one that can be trusted at present.
     #[must_use]
     pub fn worker_id(&self) -> Option<u16> {
         let issuer = self.shared.issuer.lock();
         issuer.as_ref().filter(|issuer| issuer.lease.is_trusted()).map(|issuer| issuer.lease.id())
     }
 
-    /// Reserves the next moments while the present ones last.
+    /// Reserves more time while the reserved time lasts.
     fn reserve_ahead(&self, lease: Arc<WorkerLease>, now_ms: u64) {
         if lease.reserved_until_ms() > now_ms + RESERVE_AGAIN_MS {
             return;
@@ -115,9 +114,9 @@ impl SnowflakeIds {
             return;
         };
         tokio::spawn(async move {
-            // Who finds nothing reserved tries again and gets the error.
+            // A caller that finds no reserved time tries again and gets the error.
             if let Err(error) = lease.reserve_until(now_ms + RESERVE_MS).await {
-                tracing::debug!(%error, worker = lease.id(), "no time was reserved in advance");
+                tracing::debug!(%error, worker = lease.id(), "time was not reserved ahead");
             }
             drop(turn);
         });
@@ -152,7 +151,7 @@ impl IdGenerator for SnowflakeIds {
 }
 
 impl Shared {
-    /// An id for this moment, without a round trip.
+    /// Returns an id for this moment, without a round trip.
     fn issue(&self, now_ms: u64) -> std::result::Result<(u64, Arc<WorkerLease>), NotYet> {
         let mut issuer = self.issuer.lock();
         let Some(Issuer { lease, ids }) = issuer.as_mut().filter(|it| it.lease.is_trusted()) else {
@@ -166,13 +165,13 @@ impl Shared {
         Ok((id, lease.clone()))
     }
 
-    /// Takes another worker id, unless somebody else just did.
+    /// Takes another worker id, unless another caller just did.
     async fn take_lease(&self) -> Result<()> {
         let _turn = self.leasing.lock().await;
         if self.issuer.lock().as_ref().is_some_and(|issuer| issuer.lease.is_trusted()) {
             return Ok(());
         }
-        // Given back before another is taken, if it still lives.
+        // Released before another one is taken, if it is still held.
         drop(self.issuer.lock().take());
         let lease = self.workers.lease().await?;
         wait_until_after(lease.used_before_ms()).await?;
@@ -189,7 +188,7 @@ impl Shared {
     }
 }
 
-/// Waits until the moments of the owner before us have passed; refuses if that would take long.
+/// Waits until the time that the previous owner may have used has passed; fails if that would take long.
 async fn wait_until_after(used_ms: u64) -> Result<()> {
     loop {
         match used_ms.checked_sub(unix_ms()) {

@@ -1,20 +1,19 @@
-//! Creates a sequential node exactly once, under a name that has no room for a unique id.
+//! Creates a sequential node exactly once, under a name that cannot contain a unique id.
 //!
-//! In: a directory and what the node's name begins with. Out: the node, which is ours for certain, also
-//! if replies were lost, and also if others create nodes with the same beginning in the same session.
+//! In: a directory and the prefix of the node's name. Out: the node, which is certainly ours, even if replies were
+//! lost, and even if other contenders create nodes with the same prefix in the same session.
 //!
-//! ZooKeeper's own recipes look for a child with their prefix after a lost reply, so two locks of one
-//! session take each other's nodes for their own (`WriteLock`), or do not look at all and leave a node
-//! behind that nobody deletes (`LeaderElectionSupport`). Here the node is created in one transaction
-//! with a *receipt*, an ephemeral node with a unique name. If the reply is lost, the same transaction
-//! is sent again. Either it succeeds, or the receipt is there already: then both nodes were created by
-//! an earlier attempt, and ours is the one with the receipt's czxid, which no other node of the
-//! directory has. As with a protected creation, a server does not carry out a request of a connection
-//! that the session has left.
+//! After a lost reply, ZooKeeper's own recipes look for a child with their prefix, so two locks of one session take
+//! each other's nodes for their own (`WriteLock`), or they do not look at all and leave a node behind that is never
+//! deleted (`LeaderElectionSupport`). Here the node is created in one transaction with a *receipt*, an ephemeral node
+//! with a unique name. If the reply is lost, the same transaction is sent again. Either it succeeds, or the receipt
+//! exists already: then both nodes were created by an earlier attempt, and ours is the one with the receipt's czxid,
+//! which no other node of the directory has. As with a protected creation, a server does not carry out a request of a
+//! connection that the session has left.
 //!
-//! Nodes: `<directory>-receipts/<uuid>`, in a container, deleted as soon as the outcome is known. They
-//! must not be in the directory: `LeaderElectionSupport` fails on children that are not offers, and
-//! readers of a group take them for members. Cost: no round trip, one more small write and its deletion.
+//! Nodes: `<directory>-receipts/<uuid>`, in a container, deleted as soon as the outcome is known. They must not be in
+//! the directory: `LeaderElectionSupport` fails on children that are not offers, and readers of a group would take
+//! them for members. Cost: no round trip, one more small write and its deletion.
 
 use bytes::Bytes;
 use herdsman_client::{
@@ -27,22 +26,22 @@ use crate::error::{Error, Result};
 /// A node to be created.
 #[derive(Debug)]
 pub(crate) struct Creation {
-    /// Bound to a session, and patient.
+    /// The client, bound to a session and with endless retries.
     pub(crate) client: Client,
     pub(crate) directory: String,
-    /// Of the directory, if it is missing.
+    /// The lifetime of the directory, if it is missing.
     pub(crate) directory_lifetime: Lifetime,
-    /// The receipts are beside this path; mostly the directory.
+    /// The receipts are beside this path, usually the directory.
     pub(crate) receipts_beside: String,
     pub(crate) prefix: String,
     pub(crate) data: Bytes,
-    /// The client's default, if it is not given.
+    /// The ACL; the client's default if `None`.
     pub(crate) acl: Option<Vec<Acl>>,
 }
 
 impl Creation {
-    /// Creates it, and the directory if it is missing. Begins no further attempt once the node is not
-    /// wanted any more.
+    /// Creates the node, and the directory if it is missing. Makes no further attempt once the node is no longer
+    /// wanted.
     pub(crate) async fn run(&self, is_wanted: impl Fn() -> bool) -> Result<Created> {
         let receipts = self.receipts();
         let receipt = Receipt::new(&self.client, &receipts);
@@ -81,7 +80,7 @@ impl Creation {
         }
     }
 
-    /// The node that was created together with the receipt. [`Error::Lost`] if it has been deleted.
+    /// Returns the node that was created together with the receipt. [`Error::Lost`] if it has been deleted.
     async fn find(&self, czxid: Zxid) -> Result<Created> {
         let Some(children) = self.client.children(&self.directory).await.optional()? else {
             return Err(Error::Lost);
@@ -111,7 +110,8 @@ impl Creation {
     }
 }
 
-/// Shows whether the transaction that creates it was applied. Dropping it deletes it in the background.
+/// A node that shows whether the transaction which creates it was applied. Dropping it deletes the node in the
+/// background.
 struct Receipt<'c> {
     client: &'c Client,
     path: String,
@@ -134,7 +134,7 @@ impl<'c> Receipt<'c> {
 
 impl Drop for Receipt<'_> {
     fn drop(&mut self) {
-        // Without a runtime there is nobody to do it; the node goes with the session then.
+        // Without a runtime the deletion cannot be sent; the node then ends with the session.
         if tokio::runtime::Handle::try_current().is_ok() {
             self.client.delete(&self.path).in_background();
         }

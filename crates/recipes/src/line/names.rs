@@ -10,34 +10,34 @@
 //! | ZooKeeper's `WriteLock` | `x-<session>-N` | the marker, a session id, then the number |
 //! | ZooKeeper's `LeaderElectionSupport` | `n_N` | the marker, then the number |
 //!
-//! `WriteLock` orders nodes by number, then by what comes before it. So do we: of two names with the
-//! same number, the one whose front is smaller as text is smaller as a whole.
+//! `WriteLock` orders nodes by number, then by the text before it. So does this module: of two names with the same
+//! number, the one whose beginning is smaller as text is smaller as a whole.
 
 use super::Place;
 use crate::sequence::split_name;
 
-/// Begins the names of ZooKeeper's `WriteLock`.
+/// The prefix of the names of ZooKeeper's `WriteLock`.
 pub(crate) const WRITE_LOCK: &str = "x-";
 
-/// Begins the names of our readers beside such locks. A `WriteLock` waits for every child whose name
-/// ends with a hyphen and a number, so it waits for these as well.
+/// The prefix of the names of our readers beside such locks. A `WriteLock` waits for every child whose name ends with
+/// a hyphen and a number, so it waits for these as well.
 pub(crate) const READ_LOCK: &str = "read-";
 
-/// Begins the names of ZooKeeper's `LeaderElectionSupport`.
+/// The prefix of the names of ZooKeeper's `LeaderElectionSupport`.
 pub(crate) const OFFER: &str = "n_";
 
 /// Hexadecimal digits of a session id in the names of ZooKeeper's C lock.
 const HEX_DIGITS: usize = 16;
 
-/// The place of a node with this name in a line whose nodes have one of these markers.
+/// Returns the place of a node with this name in a line whose nodes have one of these markers.
 pub(crate) fn place_in(name: String, markers: &[&'static str]) -> Option<Place> {
     let fits = |marker: &&'static str| Some((sequence(&name, marker)?, *marker));
     let (sequence, marker) = markers.iter().find_map(fits)?;
     Some(Place { sequence, name, marker })
 }
 
-/// What the name of a new node begins with, in a layout whose names have no room for a unique id.
-/// `WriteLock` writes the session id as a signed decimal number.
+/// Returns the prefix of a new node's name, in a layout whose names cannot contain a unique id. `WriteLock` writes
+/// the session id as a signed decimal number.
 pub(super) fn prefix(marker: &str, session_id: i64) -> String {
     match marker {
         WRITE_LOCK | READ_LOCK => format!("{marker}{session_id}-"),
@@ -58,7 +58,7 @@ fn sequence(name: &str, marker: &str) -> Option<i32> {
     Some(split.sequence)
 }
 
-/// A session id as the Java lock writes it, or the C lock.
+/// Returns whether this is a session id as the Java lock or the C lock writes it.
 fn is_session_id(text: &str) -> bool {
     let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
     text.parse::<i64>().is_ok() || (text.len() == HEX_DIGITS && text.bytes().all(is_hex))
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_numbers_are_ordered_by_what_comes_before_them() {
+    fn equal_numbers_are_ordered_by_the_text_before_them() {
         let sorted = [
             "x--5-0000000001",
             "x-1-0000000001",

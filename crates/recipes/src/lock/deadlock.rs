@@ -1,25 +1,25 @@
-//! Who waits for whom across locks, read from the tree.
+//! Which contenders wait for which across locks, read from the tree.
 //!
 //! In: the paths of locks, of any layout that the fair locks of this crate use. Out: their queues for
-//! [`WaitForGraph`], and the deadlocks in them. Not here: semaphores (see
-//! [`wait_for`](crate::wait_for)) and [`NaiveLock`](super::NaiveLock)s, whose waiters leave no trace.
+//! [`WaitForGraph`], and the deadlocks in them. Not here: semaphores (see [`wait_for`](crate::wait_for)) and
+//! [`NaiveLock`](super::NaiveLock)s, whose waiters have no nodes.
 //!
-//! # No false alarm
-//! The queues of several locks cannot be read at one moment. They are read twice, and only nodes that
-//! were there both times count. Names are never used twice, so all of these existed at every moment
-//! between the two readings, and so did every wait between them.
+//! # No false positives
+//! The queues of several locks cannot be read at one moment. They are read twice, and only nodes that existed both
+//! times count. Names are never reused, so all of these existed at every moment between the two readings, and so did
+//! every wait between them.
 //!
-//! An owner is what has the same session *and* the same [owner text](super::Lock::owner). A program
-//! whose tasks share a client must give each task a text of its own, or a circle may run through two
-//! tasks of which one does not wait. A request to let go replaces the text, so that nobody can tell whose the node is:
-//! it counts as an owner of its own, and a circle through it is not found any more. A
-//! [`DeadlockWatchdog`](super::DeadlockWatchdog) remembers the text.
+//! Nodes belong to the same owner if they have the same session *and* the same [owner
+//! text](crate::HoldOptions::owner). A program whose tasks share a client must give each task a different text;
+//! otherwise a cycle may run through two tasks of which one does not wait. A revocation request replaces the text, so
+//! that the owner of the node is not known any more: the node counts as a separate owner, and a cycle through it is
+//! no longer found. A [`DeadlockWatchdog`](super::DeadlockWatchdog) remembers the text.
 
 use std::collections::HashSet;
 
 use herdsman_client::{Client, Optional};
 
-use super::contender::{self, ALL_MARKERS, Contender, Front};
+use super::contender::{self, ALL_MARKERS, Contender, LineFront};
 use super::{directory, revocation};
 use crate::error::Result;
 use crate::line::Line;
@@ -28,7 +28,7 @@ use crate::wait_for::{self, Deadlock, LockQueue, WaitForGraph};
 /// Directories that are listed at once when locks are searched for.
 const LISTED_AT_ONCE: usize = 128;
 
-/// The deadlocks among these locks. Costs two readings of each lock and of each of its nodes.
+/// Returns the deadlocks among these locks. Costs two readings of each lock and of each of its nodes.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -47,13 +47,13 @@ pub async fn find_deadlocks<P: AsRef<str>>(client: &Client, locks: &[P]) -> Resu
     Ok(WaitForGraph::new(&queues).deadlocks())
 }
 
-/// The queues of these locks, as they stood at one moment. A lock that does not exist has an empty
-/// one. An owner's name is its session and its text.
+/// Reads the queues of these locks as they were at one moment. A lock that does not exist has an empty queue. An
+/// owner's name is its session and its text.
 pub async fn read_queues<P: AsRef<str>>(client: &Client, locks: &[P]) -> Result<Vec<LockQueue>> {
     Ok(queues(read_confirmed(client, locks).await?))
 }
 
-/// The contenders of these locks who were there at one moment.
+/// Reads the contenders of these locks that existed at one moment.
 pub(super) async fn read_confirmed<P: AsRef<str>>(
     client: &Client,
     locks: &[P],
@@ -72,8 +72,8 @@ pub(super) async fn read_confirmed<P: AsRef<str>>(
     Ok(paths.zip(readings).collect())
 }
 
-/// The queues of locks, each a path with its contenders in order, for the wait-for graph. An owner's
-/// name is its session and its text.
+/// Converts locks, each a path with its contenders in order, to queues for the wait-for graph. An owner's name is its
+/// session and its text.
 #[must_use]
 pub fn queues(locks: Vec<(String, Vec<Contender>)>) -> Vec<LockQueue> {
     let queues = locks.into_iter().map(|(path, contenders)| LockQueue {
@@ -83,7 +83,7 @@ pub fn queues(locks: Vec<(String, Vec<Contender>)>) -> Vec<LockQueue> {
     queues.collect()
 }
 
-/// The paths of all locks at `root` and below it: of all znodes with a child that stands in a line.
+/// Returns the paths of all locks at `root` and below it: of all znodes with a child that belongs to a line.
 pub async fn find_locks(client: &Client, root: &str) -> Result<Vec<String>> {
     let mut found = Vec::new();
     let mut to_list = vec![root.to_owned()];
@@ -108,25 +108,25 @@ pub async fn find_locks(client: &Client, root: &str) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Keeps only those who are still there, and says how they stand now.
+/// Keeps only contenders that still exist, and updates whether they hold the lock.
 async fn confirm(line: &Line, client: &Client, reading: &mut Vec<Contender>) -> Result<()> {
     let places = line.places(client).await?;
-    let front = Front::of(places.iter());
+    let front = LineFront::of(places.iter());
     reading.retain_mut(|contender| {
         let Some(place) = places.iter().find(|place| place.name == contender.name) else {
             return false;
         };
-        contender.standing = front.standing(place);
+        contender.state = front.state(place);
         true
     });
     Ok(())
 }
 
 fn in_graph(contender: Contender) -> wait_for::Contender {
-    let Contender { name, session, owner, kind, standing, .. } = contender;
+    let Contender { name, session, owner, kind, state, .. } = contender;
     let owner = match owner.as_ref() {
         revocation::REQUEST => format!("{:#x} {name}", session.0),
         text => format!("{:#x} {}", session.0, String::from_utf8_lossy(text)),
     };
-    wait_for::Contender { owner: owner.trim_end().to_owned(), kind, standing }
+    wait_for::Contender { owner: owner.trim_end().to_owned(), kind, state }
 }

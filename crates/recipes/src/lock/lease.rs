@@ -1,20 +1,19 @@
 //! A lock that is held for a limited time.
 //!
 //! Other locks are held as long as their holder's session lives, so a holder that hangs, but whose client still
-//! answers the servers, holds its lock for ever. Here the holder says for how long at most it wants the lock. When
-//! that time has passed without a renewal, whoever waits may take it over, and then the former holder's fenced writes
-//! are refused.
+//! answers the servers, holds its lock for ever. Here the holder gives a maximum time, the lease. When it has passed
+//! without a renewal, any waiter may take the lock over, and the former holder's fenced writes are then rejected.
 //!
 //! # Nodes
 //! The path itself, ephemeral, with JSON: `{"lease_ms":30000,"owner":"host-1"}`; beside it `<path>-fence`, which
-//! tells one holder from the next. Above them containers. A renewal writes the same data again.
+//! distinguishes one holder from the next. The nodes above them are containers. A renewal writes the same data again.
 //!
 //! # Time
 //! No two clocks are compared. The holder counts from the moment at which it *sent* the request that made it the
 //! holder, or its last renewal. A waiter counts from the moment at which it first *saw* that holder, or its last
-//! renewal. So the holder stops before anybody takes over, if both clocks run at the same speed and the holder's
-//! process runs. For all other cases there are [`Hold::fenced`] and [`Hold::token`]. A waiter that has just come
-//! waits for a whole lease, even if most of it has passed.
+//! renewal. So the holder stops before a waiter takes over, if both clocks run at the same speed and the holder's
+//! process runs. For all other cases there are [`Hold::fenced`] and [`Hold::token`]. A new waiter waits for a whole
+//! lease, even if most of it has passed.
 
 use std::time::Duration;
 
@@ -31,10 +30,10 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// A lock that others may take over when its holder has had it for longer than it said. It is not fair: of those who
-/// wait, any may get it.
+/// A lock that waiters may take over when its holder has had it for longer than its lease. It is not fair: any of the
+/// waiters may get it.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -46,7 +45,7 @@ use crate::patient::patient;
 /// zk.create("/report", "").await?;
 /// let lock = LeaseLock::new(&zk, "/jobs/report", Duration::from_secs(30))?;
 /// let guard = lock.acquire().await?;
-/// guard.fenced().set("/report", "half").await?; // refused if somebody has taken the lock over
+/// guard.fenced().set("/report", "half").await?; // fails if the lock was taken over
 /// guard.renew().await?;                         // another 30 seconds
 /// guard.fenced().set("/report", "all").await?;
 /// guard.release().await?;
@@ -62,7 +61,7 @@ pub struct LeaseLock {
 /// Longest lease, a hundred years: a time after now that every system can represent.
 const LEASE_MAX: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
-/// What the node holds.
+/// The data of the node.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     lease_ms: u64,
@@ -74,13 +73,13 @@ struct Record {
 struct Seen {
     /// The last renewal, or the creation.
     mzxid: Zxid,
-    /// When its time has passed, by our clock.
+    /// When its lease expires, by this waiter's clock.
     due: Instant,
 }
 
 impl LeaseLock {
-    /// The lock that is the node at `path`, for at most `lease` at a time. More than a hundred years is as good as a
-    /// hundred.
+    /// Creates a handle for the lock that is the node at `path`, held for at most `lease` at a time. A lease of more
+    /// than a hundred years counts as a hundred years.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if `lease` is less than a millisecond, or `path` is not a path below the root.
@@ -93,28 +92,28 @@ impl LeaseLock {
         Ok(LeaseLock { holder, path: path.to_owned(), lease: lease.min(LEASE_MAX) })
     }
 
-    /// When a guard counts as lost before its time has passed, what others read about its holder, and the ACL of its
-    /// nodes.
+    /// Sets when a guard counts as lost before its lease has expired, the owner text that other clients read, and the
+    /// ACL of its nodes.
     #[must_use]
     pub fn options(mut self, options: &HoldOptions) -> Self {
         self.holder.set(options);
         self
     }
 
-    /// Waits for the lock: until it is released, its holder's session has ended, or its holder's time has passed.
+    /// Waits for the lock: until it is released, its holder's session has ended, or its holder's lease has expired.
     /// Dropping the future gives up.
     pub async fn acquire(&self) -> Result<LeaseGuard> {
         let seen = Mutex::new(None);
         self.holder.in_session(|session| self.acquire_in(session, &seen)).await
     }
 
-    /// Takes the lock if nobody has it. A holder whose time has passed still has it: only those who wait know that.
+    /// Takes the lock if it is not held. A holder whose lease has expired still holds it: only waiters can know of
+    /// the expiry.
     pub async fn try_acquire(&self) -> Result<Option<LeaseGuard>> {
         self.holder.in_session(|session| self.claim(session, None)).await
     }
 
-    /// Waits for the lock, but no longer than this: [`Error::TimedOut`] then. Zero means
-    /// [`LeaseLock::try_acquire`].
+    /// Waits for the lock up to `limit`, then fails with [`Error::TimedOut`]. Zero means [`LeaseLock::try_acquire`].
     pub async fn acquire_within(&self, limit: Duration) -> Result<LeaseGuard> {
         if limit.is_zero() {
             return self.try_acquire().await?.ok_or(Error::TimedOut);
@@ -123,13 +122,13 @@ impl LeaseLock {
     }
 
     async fn acquire_in(&self, session: Session, seen: &Mutex<Option<Seen>>) -> Result<LeaseGuard> {
-        let client = patient(&self.holder.client.bound_to(&session));
+        let client = retrying(&self.holder.client.bound_to(&session));
         let mut replaced = None;
         loop {
             if let Some(guard) = self.claim(session.clone(), replaced.take()).await? {
                 return Ok(guard);
             }
-            let Some((holder, due, watch)) = self.look(&client, seen).await? else {
+            let Some((holder, due, watch)) = self.read_holder(&client, seen).await? else {
                 continue;
             };
             tokio::select! {
@@ -139,15 +138,15 @@ impl LeaseLock {
         }
     }
 
-    /// Who has the lock, and when its time has passed; `None` if nobody has it, or its fence is missing: a claim makes
-    /// that again.
-    async fn look(
+    /// Returns the holder, and when its lease expires; `None` if the lock is not held, or its fence is missing: a
+    /// claim creates that again.
+    async fn read_holder(
         &self,
         client: &Client,
         seen: &Mutex<Option<Seen>>,
     ) -> Result<Option<(Replaced, Instant, Watch)>> {
-        // Before the node: if the holder changes in between, the fence has another version than this, and the claim
-        // that takes the holder's place is refused.
+        // Before the node: if the holder changes in between, the fence has another version than this one, and the
+        // claim that replaces the holder is rejected.
         let Some(fence) = client.exists(&fence_of(&self.path)).await? else {
             return Ok(None);
         };
@@ -192,12 +191,12 @@ impl LeaseLock {
         let lease_ms = u64::try_from(self.lease.as_millis()).unwrap_or(u64::MAX);
         let owner = String::from_utf8_lossy(&self.holder.owner).into_owned();
         let record = Record { lease_ms, owner };
-        // A struct of text and numbers always has a JSON form.
+        // A struct of text and numbers can always be encoded as JSON.
         serde_json::to_vec(&record).unwrap_or_default().into()
     }
 }
 
-/// Proof that the lock is held, as far as one can know, for a limited time. Dropping it releases the lock in the
+/// Proof, as far as a client can know, that the lock is held for a limited time. Dropping it releases the lock in the
 /// background.
 #[derive(Debug)]
 #[must_use = "the lock is released when its guard is dropped"]
@@ -208,14 +207,14 @@ pub struct LeaseGuard {
 }
 
 impl LeaseGuard {
-    /// The moment from which on others may take the lock over.
+    /// Returns the moment from which on waiters may take the lock over.
     #[must_use]
     pub fn expires_at(&self) -> Instant {
         self.hold.expires_at().expect("a lease expires")
     }
 
-    /// Holds the lock for another lease, counted from now. Also works when the time has passed and nobody has taken
-    /// the lock over.
+    /// Holds the lock for another lease, counted from now. Also succeeds when the lease has expired and the lock was
+    /// not taken over.
     ///
     /// # Errors
     /// [`Error::Lost`] if it is not held any more.
@@ -231,7 +230,7 @@ impl LeaseGuard {
                     ErrorKind::Deposed | ErrorKind::SessionExpired | ErrorKind::NoNode => {
                         return Err(Error::Lost);
                     }
-                    // Twice does no harm.
+                    // Renewing twice does no harm.
                     _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
                     _ => return Err(error.into()),
                 },

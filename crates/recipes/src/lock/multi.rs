@@ -1,8 +1,8 @@
 //! Several locks at once, all or none.
 //!
-//! They are acquired in the order of their paths, whatever order they were given in, so those who
-//! take several locks only in this way cannot deadlock with each other. Curator's `InterProcessMultiLock`
-//! takes them in the order given and leaves that to its user.
+//! They are acquired in the order of their paths, whatever the order of the arguments, so clients that take several
+//! locks only in this way cannot deadlock with each other. Curator's `InterProcessMultiLock` takes them in the given
+//! order and leaves deadlocks to its user.
 
 use std::task::Poll;
 use std::time::Duration;
@@ -32,7 +32,8 @@ pub struct MultiLock {
 }
 
 impl MultiLock {
-    /// These locks. None, or one of them twice, is an error: it would wait for itself.
+    /// Creates a set of these locks. It is an error if there are none, or if one of them is given twice: it would
+    /// wait for itself.
     pub fn new(locks: impl IntoIterator<Item = Lock>) -> Result<Self> {
         let mut locks: Vec<Lock> = locks.into_iter().collect();
         locks.sort_by_cached_key(full_path);
@@ -40,12 +41,12 @@ impl MultiLock {
             return Err(Error::invalid("there must be at least one lock"));
         }
         if let Some(twice) = locks.windows(2).find(|two| full_path(&two[0]) == full_path(&two[1])) {
-            return Err(Error::InvalidArgument(format!("{} is there twice", twice[0].path())));
+            return Err(Error::InvalidArgument(format!("{} is given twice", twice[0].path())));
         }
         Ok(MultiLock { locks })
     }
 
-    /// Waits for all of them. When one fails, or the future is dropped, the others are released.
+    /// Waits for all of them. If one fails, or the future is dropped, the others are released.
     pub async fn acquire(&self) -> Result<MultiGuard> {
         let mut guards = Vec::with_capacity(self.locks.len());
         for lock in &self.locks {
@@ -67,7 +68,7 @@ impl MultiLock {
         Ok(Some(MultiGuard { guards }))
     }
 
-    /// Waits for all of them, but no longer than this: [`Error::TimedOut`] then. Zero means
+    /// Waits for all of them up to `limit`, then fails with [`Error::TimedOut`]. Zero means
     /// [`MultiLock::try_acquire`].
     pub async fn acquire_within(&self, limit: Duration) -> Result<MultiGuard> {
         if limit.is_zero() {
@@ -77,13 +78,12 @@ impl MultiLock {
     }
 }
 
-/// Two clients may see the same node from different roots.
+/// Returns the path without chroots: two clients may have the same node under different paths.
 fn full_path(lock: &Lock) -> String {
     format!("{}{}", lock.line.holder.client.chroot(), lock.path())
 }
 
-/// Proof that all the locks are held, as far as one can know. Dropping it releases them in the
-/// background.
+/// Proof, as far as a client can know, that all the locks are held. Dropping it releases them in the background.
 #[derive(Debug)]
 #[must_use = "the locks are released when their guard is dropped"]
 pub struct MultiGuard {
@@ -91,12 +91,12 @@ pub struct MultiGuard {
 }
 
 impl MultiGuard {
-    /// The guards of the single locks, in the order of their paths.
+    /// Returns the guards of the single locks, in the order of their paths.
     pub fn guards(&self) -> &[LockGuard] {
         &self.guards
     }
 
-    /// Whether, as far as this process can know, all of them are held.
+    /// Returns whether, as far as this process can know, all of them are held.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.guards.iter().all(|guard| guard.is_trusted())
@@ -112,13 +112,13 @@ impl MultiGuard {
         .await;
     }
 
-    /// Runs `work` while all are held; [`Error::Lost`] when one was lost before the work was done.
+    /// Runs `work` while all are held; [`Error::Lost`] if one was lost before the work was done.
     pub async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T> {
         run_until(self.lost(), work).await
     }
 
-    /// Releases them, the last one first, and waits until the server knows. The first error is the
-    /// answer, but all of them are released.
+    /// Releases them, the last one first, and waits until the server has confirmed that. Returns the first error, but
+    /// releases all of them.
     pub async fn release(self) -> Result<()> {
         let mut released = Ok(());
         for guard in self.guards.into_iter().rev() {

@@ -1,13 +1,13 @@
-//! The lock of one node: whoever creates it holds the lock, all others watch it.
+//! The lock of one node: the client that creates it holds the lock, all others watch it.
 //!
-//! It is the shortest way to a lock and has two faults: every release wakes all waiters, of whom one
-//! succeeds (the herd), and who succeeds is left to chance, so a waiter may wait for ever. Use it
-//! where there are few contenders, or where a path must be the lock itself; otherwise
-//! [`Lock`](super::Lock).
+//! It is the simplest lock and has two faults: every release wakes all waiters, of whom one succeeds (a herd effect),
+//! and which one succeeds is left to chance, so a waiter may wait for ever. Use it where there are few contenders, or
+//! where a path must be the lock itself; otherwise [`Lock`](super::Lock).
 //!
 //! # Nodes
-//! The path itself, ephemeral, with the owner's text as data; beside it `<path>-fence`, which tells one holder from the
-//! next (see [`Hold::fenced`]). Above them containers. Neither Curator nor kazoo has such a lock.
+//! The path itself, ephemeral, with the owner's text as data; beside it `<path>-fence`, which distinguishes one
+//! holder from the next (see [`Hold::fenced`]). The nodes above them are containers. Neither Curator nor kazoo has
+//! such a lock.
 
 use std::time::Duration;
 
@@ -20,9 +20,9 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// An unfair lock of a single node. See the [module](super) for what all locks have in common.
+/// An unfair lock of a single node. See the [module](super) for the properties of all locks.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -43,16 +43,16 @@ pub struct NaiveLock {
 }
 
 impl NaiveLock {
-    /// The lock that is the node at `path`.
+    /// Creates a handle for the lock that is the node at `path`.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         path::check(path)?;
         if path == "/" {
-            return Err(Error::invalid("the root is always there and cannot be a lock"));
+            return Err(Error::invalid("the root always exists and cannot be a lock"));
         }
         Ok(NaiveLock { holder: Holder::new(client, default_owner()), path: path.to_owned() })
     }
 
-    /// When a guard counts as lost, what others read about its holder, and the ACL of its nodes.
+    /// Sets when a guard counts as lost, the owner text that other clients read, and the ACL of its nodes.
     #[must_use]
     pub fn options(mut self, options: &HoldOptions) -> Self {
         self.holder.set(options);
@@ -69,8 +69,7 @@ impl NaiveLock {
         self.holder.in_session(|session| self.claim(session)).await
     }
 
-    /// Waits for the lock, but no longer than this: [`Error::TimedOut`] then. Zero means
-    /// [`NaiveLock::try_acquire`].
+    /// Waits for the lock up to `limit`, then fails with [`Error::TimedOut`]. Zero means [`NaiveLock::try_acquire`].
     pub async fn acquire_within(&self, limit: Duration) -> Result<NaiveGuard> {
         if limit.is_zero() {
             return self.try_acquire().await?.ok_or(Error::TimedOut);
@@ -94,12 +93,12 @@ impl NaiveLock {
     }
 
     async fn wait_until_free(&self, session: &Session) -> Result<()> {
-        let client = patient(&self.holder.client.bound_to(session));
+        let client = retrying(&self.holder.client.bound_to(session));
         let Some((node, watch)) = client.get(&self.path).watch().await.optional()? else {
             return Ok(());
         };
         if node.stat.ephemeral_owner == 0 {
-            let text = format!("{} is not a lock: it would never go by itself", self.path);
+            let text = format!("{} is not a lock: the node is not ephemeral", self.path);
             return Err(Error::InvalidArgument(text));
         }
         watch.await?;
@@ -107,8 +106,7 @@ impl NaiveLock {
     }
 }
 
-/// Proof that the lock is held, as far as one can know. Dropping it releases the lock in the
-/// background.
+/// Proof, as far as a client can know, that the lock is held. Dropping it releases the lock in the background.
 #[derive(Debug)]
 #[must_use = "the lock is released when its guard is dropped"]
 pub struct NaiveGuard {

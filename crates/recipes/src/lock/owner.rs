@@ -1,19 +1,19 @@
-//! Who we are, in a few words for whoever looks at a lock's nodes.
+//! The default owner text: identifies this process to readers of a lock's nodes.
 //!
-//! Curator writes the host's IP address by default. The name of the host and the process's id tell
-//! more, and readers must accept any bytes there anyway.
+//! Curator writes the host's IP address by default. The host name and the process id are more informative, and
+//! readers must accept any bytes there anyway.
 
 use std::sync::OnceLock;
 
 use bytes::Bytes;
 
-/// `host/pid`.
+/// Returns `host/pid`.
 pub(crate) fn default_owner() -> Bytes {
     static OWNER: OnceLock<Bytes> = OnceLock::new();
     OWNER.get_or_init(|| format!("{}/{}", host_name(), std::process::id()).into()).clone()
 }
 
-/// The standard library does not know the host's name; Linux shows it as a file.
+/// Returns the host name, which the standard library does not provide; Linux has it in a file.
 fn host_name() -> String {
     let from_kernel = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let from_environment = || std::env::var("HOSTNAME").or_else(|_| std::env::var("COMPUTERNAME"));

@@ -1,8 +1,7 @@
 //! A lock whose owner may take it again.
 //!
-//! The owner is a handle and its clones, not a thread: tasks move between threads. How often it is
-//! held is counted in this process and nowhere else, as in Curator, so the node in the tree is that of
-//! a plain [`Lock`].
+//! The owner is a handle and its clones, not a thread: tasks move between threads. How often it holds the lock is
+//! counted in this process and nowhere else, as in Curator, so the node in the tree is that of a plain [`Lock`].
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -14,11 +13,10 @@ use super::{Lock, LockGuard, within};
 use crate::error::{Error, Result};
 use crate::guard::guard;
 
-/// A fair lock that its owner may acquire again. This handle and all its clones are one owner; a
-/// handle of its own, from [`ReentrantLock::new`], is another.
+/// A fair lock that its owner may acquire again. This handle and all its clones are one owner; a separate handle,
+/// from [`ReentrantLock::new`], is another.
 ///
-/// The lock is released when the last guard of the owner has gone. Tasks that share a handle do not
-/// exclude each other.
+/// The lock is released when the owner's last guard is dropped. Tasks that share a handle do not exclude each other.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -37,18 +35,18 @@ use crate::guard::guard;
 #[derive(Clone, Debug)]
 pub struct ReentrantLock {
     lock: Lock,
-    /// Locked while one of the clones waits for the lock, so that the others wait for that one.
+    /// Locked while one of the clones waits for the lock, so that the other clones wait for that one.
     held: Arc<Mutex<Weak<LockGuard>>>,
 }
 
 impl ReentrantLock {
-    /// A new owner of the lock at `path`.
+    /// Creates a new owner of the lock at `path`.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Ok(ReentrantLock::from(Lock::new(client, path)?))
     }
 
-    /// Waits for the lock, or takes it once more. [`Error::Lost`] if the owner holds it but cannot
-    /// trust that any longer: what it did under the lock must end first.
+    /// Waits for the lock, or takes it once more. [`Error::Lost`] if the owner holds it but can no longer trust that:
+    /// its work under the lock must end first.
     pub async fn acquire(&self) -> Result<ReentrantGuard> {
         let mut held = self.held.lock().await;
         if let Some(guard) = held.upgrade() {
@@ -59,8 +57,7 @@ impl ReentrantLock {
         Ok(ReentrantGuard { guard })
     }
 
-    /// Takes the lock if it is free or held by this owner. While a clone waits for the lock, it is
-    /// neither.
+    /// Takes the lock if it is free or held by this owner. While a clone waits for the lock, it is neither.
     pub async fn try_acquire(&self) -> Result<Option<ReentrantGuard>> {
         let Ok(mut held) = self.held.try_lock() else {
             return Ok(None);
@@ -76,7 +73,7 @@ impl ReentrantLock {
         Ok(Some(ReentrantGuard { guard }))
     }
 
-    /// Waits for the lock, but no longer than this. See [`Lock::acquire_within`].
+    /// Waits for the lock up to `limit`. See [`Lock::acquire_within`].
     pub async fn acquire_within(&self, limit: Duration) -> Result<ReentrantGuard> {
         if limit.is_zero() {
             return self.try_acquire().await?.ok_or(Error::TimedOut);
@@ -84,14 +81,14 @@ impl ReentrantLock {
         within(limit, self.acquire()).await
     }
 
-    /// The lock itself, to look at its contenders.
+    /// Returns the lock itself, for example to read its contenders.
     #[must_use]
     pub fn lock(&self) -> &Lock {
         &self.lock
     }
 }
 
-/// A new owner of a lock with options of its own.
+/// Creates a new owner of a lock, with the lock's options.
 impl From<Lock> for ReentrantLock {
     fn from(lock: Lock) -> Self {
         ReentrantLock { lock, held: Arc::default() }
@@ -110,13 +107,13 @@ pub struct ReentrantGuard {
 }
 
 impl ReentrantGuard {
-    /// How many guards the owner has, this one included.
+    /// Returns how many guards the owner has, including this one.
     #[must_use]
     pub fn depth(&self) -> usize {
         Arc::strong_count(&self.guard)
     }
 
-    /// Gives this guard up. The last one releases the lock and waits until the server knows.
+    /// Releases this guard. The last one releases the lock and waits until the server has confirmed that.
     pub async fn release(self) -> Result<()> {
         match Arc::into_inner(self.guard) {
             Some(last) => last.release().await,

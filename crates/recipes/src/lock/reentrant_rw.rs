@@ -1,13 +1,13 @@
 //! A read-write lock whose owner may take it again.
 //!
-//! The owner is a handle and its clones, as in [`ReentrantLock`](super::ReentrantLock), and how often
-//! it is held is counted in this process only: the nodes are those of a plain [`RwLock`].
+//! The owner is a handle and its clones, as in [`ReentrantLock`](super::ReentrantLock), and how often it holds the
+//! lock is counted in this process only: the nodes are those of a plain [`RwLock`].
 //!
 //! | the owner has | `read()` | `write()` |
 //! |---|---|---|
-//! | nothing | waits its turn | waits its turn |
-//! | read guards | once more | refused: two readers that both want to write would wait for ever |
-//! | write guards | once more, and still alone with the lock | once more |
+//! | nothing | waits for its turn | waits for its turn |
+//! | read guards | granted again | refused: two readers that both want to write would wait for ever |
+//! | write guards | granted again, and still exclusive | granted again |
 
 use std::ops::Deref;
 use std::sync::{Arc, Weak};
@@ -21,11 +21,11 @@ use crate::error::{Error, Result};
 use crate::guard::guard;
 use crate::hold::Hold;
 
-/// A read-write lock that its owner may take again. This handle and all its clones are one owner; a
-/// handle of its own, from [`ReentrantRwLock::new`], is another.
+/// A read-write lock that its owner may take again. This handle and all its clones are one owner; a separate handle,
+/// from [`ReentrantRwLock::new`], is another.
 ///
-/// A read guard taken while writing keeps the lock for writing until it has gone too. Tasks that share
-/// a handle do not exclude each other.
+/// A read guard taken while writing keeps the lock exclusive until it is dropped too. Tasks that share a handle do
+/// not exclude each other.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -44,11 +44,11 @@ use crate::hold::Hold;
 #[derive(Clone, Debug)]
 pub struct ReentrantRwLock {
     lock: RwLock,
-    /// Locked while one of the clones waits for the lock, so that the others wait for that one.
+    /// Locked while one of the clones waits for the lock, so that the other clones wait for that one.
     held: Arc<Mutex<Held>>,
 }
 
-/// What the owner has, as long as one of its guards lives.
+/// What the owner holds, as long as one of its guards exists.
 #[derive(Debug, Default)]
 enum Held {
     #[default]
@@ -68,13 +68,13 @@ impl Held {
 }
 
 impl ReentrantRwLock {
-    /// A new owner of the lock at `path`.
+    /// Creates a new owner of the lock at `path`.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Ok(ReentrantRwLock::from(RwLock::new(client, path)?))
     }
 
-    /// Waits until it may read, or takes what the owner has once more. [`Error::Lost`] if that cannot
-    /// be trusted any longer.
+    /// Waits until it may read, or takes what the owner holds once more. [`Error::Lost`] if that can no longer be
+    /// trusted.
     pub async fn read(&self) -> Result<ReentrantRwGuard> {
         let mut held = self.held.lock().await;
         if let Some(guard) = held.guard() {
@@ -85,7 +85,7 @@ impl ReentrantRwLock {
         Ok(ReentrantRwGuard { guard: Shared::Read(guard) })
     }
 
-    /// As [`ReentrantRwLock::read`], but no longer than this; [`Error::TimedOut`] then.
+    /// Like [`ReentrantRwLock::read`], but fails with [`Error::TimedOut`] when `limit` has passed.
     pub async fn read_within(&self, limit: Duration) -> Result<ReentrantRwGuard> {
         within(limit, self.read()).await
     }
@@ -93,15 +93,13 @@ impl ReentrantRwLock {
     /// Waits until it may write, or writes once more.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the owner reads: release its read guards first, and look again at
-    /// what was read.
+    /// [`Error::InvalidArgument`] if the owner reads: release its read guards first, and read the protected data
+    /// again.
     pub async fn write(&self) -> Result<ReentrantRwGuard> {
         let mut held = self.held.lock().await;
         match held.guard() {
             Some(Shared::Read(_)) => {
-                return Err(Error::invalid(
-                    "who reads cannot write: release the read guards first",
-                ));
+                return Err(Error::invalid("a reader cannot write: release the read guards first"));
             }
             Some(guard) => return once_more(guard),
             None => {}
@@ -111,19 +109,19 @@ impl ReentrantRwLock {
         Ok(ReentrantRwGuard { guard: Shared::Write(guard) })
     }
 
-    /// As [`ReentrantRwLock::write`], but no longer than this; [`Error::TimedOut`] then.
+    /// Like [`ReentrantRwLock::write`], but fails with [`Error::TimedOut`] when `limit` has passed.
     pub async fn write_within(&self, limit: Duration) -> Result<ReentrantRwGuard> {
         within(limit, self.write()).await
     }
 
-    /// The lock itself, to look at its contenders.
+    /// Returns the lock itself, for example to read its contenders.
     #[must_use]
     pub fn lock(&self) -> &RwLock {
         &self.lock
     }
 }
 
-/// A new owner of a lock with options of its own.
+/// Creates a new owner of a lock, with the lock's options.
 impl From<RwLock> for ReentrantRwLock {
     fn from(lock: RwLock) -> Self {
         ReentrantRwLock { lock, held: Arc::default() }
@@ -159,7 +157,7 @@ pub struct ReentrantRwGuard {
 }
 
 impl ReentrantRwGuard {
-    /// How many guards the owner has, this one included.
+    /// Returns how many guards the owner has, including this one.
     #[must_use]
     pub fn depth(&self) -> usize {
         match &self.guard {
@@ -168,7 +166,7 @@ impl ReentrantRwGuard {
         }
     }
 
-    /// Gives this guard up. The last one releases the lock and waits until the server knows.
+    /// Releases this guard. The last one releases the lock and waits until the server has confirmed that.
     pub async fn release(self) -> Result<()> {
         match self.guard {
             Shared::Read(guard) => match Arc::into_inner(guard) {

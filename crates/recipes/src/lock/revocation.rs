@@ -1,21 +1,21 @@
-//! Asking a holder to let go.
+//! Requests to a holder to release its lock.
 //!
-//! The request is the data of the holder's node: ten bytes that replace whatever was there. Curator:
-//! `Revoker`, `RevocationSpec`.
+//! The request is the data of the holder's node: ten bytes that replace the previous data. Curator: `Revoker`,
+//! `RevocationSpec`.
 
 use herdsman_client::{Client, ErrorKind};
 
 use crate::error::{Error, Result};
 use crate::hold::Hold;
-use crate::patient::patient;
+use crate::retrying::retrying;
 use crate::until_known::until_known;
 
-/// The data that asks.
+/// The data that is the request.
 pub(super) const REQUEST: &[u8] = b"__REVOKE__";
 
-/// Asks; false if the node has gone.
+/// Sends the request; returns false if the node does not exist any more.
 pub(super) async fn request(client: &Client, path: &str) -> Result<bool> {
-    // Asking twice is as good as asking once.
+    // Sending it twice has the same effect as once.
     match until_known(async || client.set(path, REQUEST).await).await {
         Ok(_) => Ok(true),
         Err(error) if error.is_no_node() => Ok(false),
@@ -23,11 +23,11 @@ pub(super) async fn request(client: &Client, path: &str) -> Result<bool> {
     }
 }
 
-/// Waits until somebody has asked.
+/// Waits until the node holds a request.
 pub(super) async fn requested(hold: &Hold) -> Result<()> {
-    let patient = patient(hold.client());
+    let retrying = retrying(hold.client());
     loop {
-        let (node, watch) = match patient.get(hold.path()).watch().await {
+        let (node, watch) = match retrying.get(hold.path()).watch().await {
             Err(error) if is_lost(error.kind()) => return Err(Error::Lost),
             read => read?,
         };

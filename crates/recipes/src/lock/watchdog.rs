@@ -1,12 +1,12 @@
-//! Looks for deadlocks all the time, reports them, and breaks them if wanted.
+//! Looks for deadlocks at intervals, reports them, and optionally breaks them.
 //!
-//! In: a root below which locks are. Out: each deadlock once, as soon as a look finds it. A look reads all locks twice
+//! In: a root with locks below it. Out: each deadlock once, as soon as a scan finds it. A scan reads all locks twice
 //! ([`super::find_deadlocks`]), so it costs as much as two listings of each lock and two reads of each of its nodes.
 //!
-//! Breaking a deadlock means asking one holder to let go, by revocation: nobody is forced. The youngest one in the
-//! circle is asked, for it has done the least work as a rule. If the same deadlock is still there at the next
-//! look, the next one is asked, and so on. The request replaces the text that tells the holder from others of its
-//! session, so the texts of the last look are kept.
+//! Breaking a deadlock means asking one holder to release its lock, by revocation: no holder is forced. The youngest
+//! holder in the cycle is asked, because as a rule it has done the least work. If the same deadlock still exists at
+//! the next scan, the next one is asked, and so on. The request replaces the text that distinguishes the holder from
+//! others of its session, so the texts of the last scan are kept.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -20,17 +20,17 @@ use super::deadlock::{find_locks, queues, read_confirmed};
 use super::revocation;
 use crate::error::{Error, Result};
 use crate::path::{self, child};
-use crate::patient::patient;
-use crate::wait_for::{Deadlock, LockQueue, Obstacle, Standing, Wait, WaitForGraph};
+use crate::retrying::retrying;
+use crate::wait_for::{ContenderState, Deadlock, LockQueue, Obstacle, Wait, WaitForGraph};
 
-/// What is done about a deadlock.
+/// What to do about a deadlock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
-    /// Nothing.
+    /// Only report it.
     #[default]
     Report,
-    /// The youngest holder in the circle is asked to let go; see
+    /// Ask the youngest holder in the cycle to release its lock; see
     /// [`LockGuard::revocation_requested`](super::LockGuard::revocation_requested).
     RevokeYoungest,
 }
@@ -39,9 +39,9 @@ pub enum Remedy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Found {
-    /// Who waits for whom.
+    /// Which owners wait for which.
     pub deadlock: Deadlock,
-    /// The holder that was asked to let go, with the path of its node.
+    /// The holder that was asked to release its lock, with the path of its node.
     pub asked: Option<(String, Contender)>,
 }
 
@@ -66,25 +66,25 @@ pub struct DeadlockWatchdog {
     root: String,
     interval: Duration,
     remedy: Remedy,
-    /// Those of the last look.
+    /// The deadlocks of the last scan.
     known: Vec<Vec<Wait>>,
-    /// Nodes whose holders were asked, and that were still there at the last look.
+    /// Nodes whose holders were asked, and that still existed at the last scan.
     asked: HashSet<String>,
-    /// The owners' texts of the last look, by path and token of the node.
+    /// The owners' texts of the last scan, by path and token of the node.
     owners: HashMap<(String, u64), Bytes>,
     found: VecDeque<Found>,
-    has_looked: bool,
+    has_scanned: bool,
 }
 
 impl DeadlockWatchdog {
-    /// Looks every five seconds, and does nothing but report.
+    /// Creates a watchdog that scans every five seconds and only reports.
     ///
     /// # Errors
     /// [`Error::Client`] if `root` is not a path.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
         path::check(root)?;
         Ok(DeadlockWatchdog {
-            client: patient(client),
+            client: retrying(client),
             root: root.to_owned(),
             interval: Duration::from_secs(5),
             remedy: Remedy::default(),
@@ -92,47 +92,49 @@ impl DeadlockWatchdog {
             asked: HashSet::new(),
             owners: HashMap::new(),
             found: VecDeque::new(),
-            has_looked: false,
+            has_scanned: false,
         })
     }
 
-    /// The time between two looks; at least 10 ms.
+    /// Sets the time between two scans; at least 10 ms.
     #[must_use]
     pub fn interval(mut self, interval: Duration) -> Self {
         self.interval = interval.max(Duration::from_millis(10));
         self
     }
 
-    /// What is done about a deadlock.
+    /// Sets what to do about a deadlock.
     #[must_use]
     pub fn remedy(mut self, remedy: Remedy) -> Self {
         self.remedy = remedy;
         self
     }
 
-    /// The next deadlock: one that was not there at the look before, or one in which another holder was asked to let
-    /// go. Goes on through lost connections, and with a managed client through lost sessions. Cancel-safe but for the
-    /// time between two looks, which starts again.
+    /// Returns the next deadlock: one that did not exist at the previous scan, or one in which another holder was
+    /// asked to release its lock. Continues through lost connections, and with a managed client through lost
+    /// sessions. Cancel-safe except for the time between two scans, which starts again.
     ///
     /// # Errors
-    /// The client is over, or the locks may not be read.
+    /// The client is closed or its session has ended, or the locks may not be read.
     pub async fn next(&mut self) -> Result<Found> {
         loop {
             if let Some(found) = self.found.pop_front() {
                 return Ok(found);
             }
-            if self.has_looked {
+            if self.has_scanned {
                 sleep(self.interval).await;
             }
-            self.has_looked = true;
-            match self.look().await {
-                Err(error) if is_passing(&error) => tracing::debug!(%error, "looking again later"),
-                looked => looked?,
+            self.has_scanned = true;
+            match self.scan().await {
+                Err(error) if is_transient(&error) => {
+                    tracing::debug!(%error, "the scan for deadlocks failed; trying again later");
+                }
+                scanned => scanned?,
             }
         }
     }
 
-    async fn look(&mut self) -> Result<()> {
+    async fn scan(&mut self) -> Result<()> {
         let locks = find_locks(&self.client, &self.root).await?;
         let mut lines = read_confirmed(&self.client, &locks).await?;
         self.restore_owners(&mut lines);
@@ -148,15 +150,15 @@ impl DeadlockWatchdog {
                 Remedy::Report => None,
                 Remedy::RevokeYoungest => self.ask(deadlock, &lines, &queues).await?,
             };
-            if asked.is_some() || !self.known.contains(&deadlock.circle) {
+            if asked.is_some() || !self.known.contains(&deadlock.cycle) {
                 self.found.push_back(Found { deadlock: deadlock.clone(), asked });
             }
         }
-        self.known = deadlocks.into_iter().map(|deadlock| deadlock.circle).collect();
+        self.known = deadlocks.into_iter().map(|deadlock| deadlock.cycle).collect();
         Ok(())
     }
 
-    /// Puts back the texts that were replaced by requests to let go since an earlier look.
+    /// Restores the texts that were replaced by revocation requests since an earlier scan.
     fn restore_owners(&mut self, lines: &mut [(String, Vec<Contender>)]) {
         let mut owners = HashMap::new();
         for (path, contenders) in lines {
@@ -174,7 +176,7 @@ impl DeadlockWatchdog {
         self.owners = owners;
     }
 
-    /// Asks the youngest holder of the circle that was not asked yet.
+    /// Asks the youngest holder of the cycle that was not asked yet.
     async fn ask(
         &mut self,
         deadlock: &Deadlock,
@@ -184,8 +186,8 @@ impl DeadlockWatchdog {
         let holders = lines.iter().zip(queues).flat_map(|((path, contenders), queue)| {
             let named = contenders.iter().zip(&queue.contenders);
             let holders = named.filter(|(_, named)| {
-                named.standing == Standing::Holds
-                    && deadlock.circle.iter().any(|wait| {
+                named.state == ContenderState::Holds
+                    && deadlock.cycle.iter().any(|wait| {
                         let is_in_the_way =
                             wait.obstacle == Obstacle::Holder && wait.blocker == named.owner;
                         is_in_the_way && wait.path == *path
@@ -204,7 +206,7 @@ impl DeadlockWatchdog {
     }
 }
 
-/// The session has ended, and the client has another one.
-fn is_passing(error: &Error) -> bool {
+/// Returns whether the session has ended, and the client has another one.
+fn is_transient(error: &Error) -> bool {
     matches!(error, Error::Client(error) if error.is_retriable())
 }

@@ -1,8 +1,8 @@
 //! One attempt at a task, from the assignment to its end.
 //!
-//! In: a name in the worker's directory of assignments. Out: the task has ended, waits again, or
-//! is no longer ours; in each case by one transaction. Dropping the attempt drops the work where it
-//! stands and writes nothing.
+//! In: a name in the worker's directory of assignments. Out: the task has ended, waits again, or is no longer
+//! assigned to this worker; in each case by one transaction. Dropping the attempt drops the work at its current await
+//! point and writes nothing.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::nodes::{Assignment, AssignmentName, Paths};
-use super::steps::{self, Belongings};
+use super::steps::{self, TaskNodes};
 use super::submitter::BYTES_MAX;
 use super::task::{Ending, Failure};
 use super::worker::{Task, Work};
 use crate::messaging::Progress;
 use crate::messaging::envelope::{from_json, to_json};
 
-/// What became of the assignment.
+/// What happened to the assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attempted {
-    /// It is gone.
+    /// It does not exist any more.
     Settled,
-    /// It is not ours to carry out, as far as could be seen.
+    /// This worker is not to carry it out, as far as it could see.
     Left,
 }
 
@@ -33,19 +33,19 @@ pub(super) enum Attempted {
 #[derive(Clone, Debug)]
 pub(super) struct Attempt {
     pub(super) assignment: Assignment,
-    /// Grows from attempt to attempt.
+    /// A number that grows from attempt to attempt.
     pub(super) token: u64,
-    /// Writes only while the assignment exists and the status is as it left it, so that no write of this attempt
-    /// counts for the next, or for another task with the same key.
+    /// Writes only while the assignment exists and the status is unchanged since the assignment, so that no write of
+    /// this attempt counts for the next one, or for another task with the same key.
     pub(super) fenced: Fenced,
 }
 
-/// Longest reason that is kept of a failure.
+/// The maximum length of the stored reason of a failure.
 const REASON_CHARS_MAX: usize = 4000;
 
 #[derive(Debug)]
 pub(super) struct Execution {
-    /// Bound to the session of the worker's registration.
+    /// The client, bound to the session of the worker's registration.
     pub(super) client: Client,
     pub(super) paths: Paths,
     pub(super) worker: String,
@@ -95,13 +95,13 @@ impl Execution {
         Attempt { assignment, token, fenced }
     }
 
-    /// Runs the handler, and writes what it reports meanwhile.
+    /// Runs the handler, and writes the progress that it reports.
     async fn work(&self, attempt: &Attempt, payload: Bytes, work: Work) -> Result<Bytes, Failure> {
         let (reports, reported) = watch::channel(None);
-        // Dropped when the attempt is over, however it ends.
+        // Dropped when the attempt has ended, in whatever way.
         let (_going_on, over) = watch::channel(());
         let task = Task::new(self.name.task.clone(), payload, attempt, reports, over);
-        // A task of its own, for a handler that panics must not take the worker with it.
+        // A separate task, because a handler that panics must not end the worker.
         let mut handler = JoinSet::new();
         handler.spawn(work(task));
         let joined = tokio::select! {
@@ -115,7 +115,7 @@ impl Execution {
         }
     }
 
-    /// Never returns.
+    /// Writes progress. Never returns.
     async fn write_progress(
         &self,
         attempt: &Attempt,
@@ -126,12 +126,12 @@ impl Execution {
             let progress = reported.borrow_and_update().clone();
             let data = to_json(&Assignment { progress, ..attempt.assignment.clone() });
             if let Err(error) = attempt.fenced.set(&path, data).await {
-                // The next report makes up for it, or the assignment is gone, and perhaps replaced by another.
+                // The next report supersedes this one, or the assignment was deleted and may have been replaced.
                 tracing::debug!(%error, "progress was not reported");
             }
             sleep(self.progress_interval).await;
         }
-        // The handler has dropped its task and goes on.
+        // The handler has dropped its task and keeps running.
         std::future::pending::<()>().await;
     }
 
@@ -141,10 +141,10 @@ impl Execution {
         payload: Option<Bytes>,
         outcome: Result<Bytes, Failure>,
     ) -> Attempted {
-        let belongings = Belongings { has_assignment: true, payload };
+        let task_nodes = TaskNodes { has_assignment: true, payload };
         let AssignmentName { task, nonce } = &self.name;
         let now = assignment.status(&self.worker, nonce);
-        let end = |ending| steps::end(&self.paths, task, &now, &belongings, &ending);
+        let end = |ending| steps::end(&self.paths, task, &now, &task_nodes, &ending);
         let fail = |reason: &str| end(Ending::Failed { reason: shorten(reason) });
         self.commit(match &outcome {
             Ok(result) if result.len() > BYTES_MAX => {
@@ -152,16 +152,16 @@ impl Execution {
             }
             Ok(result) => end(Ending::Done(result.clone())),
             Err(Failure::Transient(reason)) if assignment.attempt < assignment.attempts_max => {
-                tracing::debug!(%task, reason, "handed back");
-                steps::hand_back(&self.paths, task, &now, &belongings)
+                tracing::debug!(%task, reason, "the task was handed back");
+                steps::hand_back(&self.paths, task, &now, &task_nodes)
             }
             Err(failure) => fail(failure.reason()),
         })
         .await
     }
 
-    /// Repeated until it is known: after a lost reply the second attempt finds that the assignment
-    /// has gone, or takes the place of the first.
+    /// Commits the end of an attempt, and repeats that until the outcome is known: after a lost reply the second
+    /// attempt finds that the assignment was deleted, or succeeds in place of the first.
     async fn commit(&self, ops: Vec<Op>) -> Attempted {
         loop {
             let error = match self.client.transaction(ops.clone()).await {
@@ -173,7 +173,7 @@ impl Execution {
                 _ if error.is_retriable() => {}
                 ErrorKind::NoNode | ErrorKind::BadVersion => return Attempted::Left,
                 _ => {
-                    tracing::error!(task = %self.name.task, %error, "the end of a task was refused");
+                    tracing::error!(task = %self.name.task, %error, "the end of a task was rejected");
                     return Attempted::Left;
                 }
             }

@@ -1,7 +1,7 @@
 //! The status of one task, as a value and as a stream.
 //!
-//! In: the status node, and while the task is assigned its assignment, where the worker writes its
-//! progress. Out: what is there now, then each change. Costs two watches while it is followed.
+//! In: the status node, and while the task is assigned its assignment, where the worker writes its progress. Out: the
+//! current status, then each change. Costs two watches while it is followed.
 
 use herdsman_client::{Client, Node, Watch};
 use tokio::sync::watch;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::messaging::envelope::from_json;
 
-/// The status once.
+/// Reads the status once.
 pub(super) async fn read_status(
     client: &Client,
     paths: &Paths,
@@ -30,17 +30,17 @@ pub(super) async fn read_status(
     }
 }
 
-/// How the task stands, and each change until it has ended. After an error, such as that there is no such task, nothing
-/// follows.
+/// Returns the status of the task, and each change until it has ended. The stream ends after an error, for example
+/// that there is no such task.
 pub(super) fn follow(client: Client, paths: Paths, task: TaskId) -> Events<Result<TaskStatus>> {
-    let (tell, latest) = watch::channel(None);
+    let (sender, latest) = watch::channel(None);
     client.clone().spawn(async move {
-        let follower = Follower { client, paths, task, tell: &tell };
+        let follower = Follower { client, paths, task, sender: &sender };
         tokio::select! {
             followed = follower.follow() => if let Err(error) = followed {
-                tell.send_replace(Some(Err(error)));
+                sender.send_replace(Some(Err(error)));
             },
-            () = tell.closed() => {}
+            () = sender.closed() => {}
         }
     });
     Events::of_latest(latest, |status| status)
@@ -50,7 +50,7 @@ struct Follower<'t> {
     client: Client,
     paths: Paths,
     task: TaskId,
-    tell: &'t watch::Sender<Option<Result<TaskStatus>>>,
+    sender: &'t watch::Sender<Option<Result<TaskStatus>>>,
 }
 
 impl Follower<'_> {
@@ -60,20 +60,20 @@ impl Follower<'_> {
             let (node, changed) = self.client.get(&path).watch().await?;
             let status = decode(&path, &node)?;
             if status.state.is_final() {
-                self.tell_if_new(shown(&status, None));
+                self.send_if_new(shown(&status, None));
                 return Ok(());
             }
             match assignment_path(&self.paths, &self.task, &status) {
                 Some(assignment) => self.follow_attempt(&status, &assignment, changed).await?,
                 None => {
-                    self.tell_if_new(shown(&status, None));
-                    self.outlive(changed.await)?;
+                    self.send_if_new(shown(&status, None));
+                    self.continue_after(changed.await)?;
                 }
             }
         }
     }
 
-    /// Until the status changes.
+    /// Follows the progress until the status changes.
     async fn follow_attempt(
         &self,
         status: &Status,
@@ -82,22 +82,22 @@ impl Follower<'_> {
     ) -> Result<()> {
         loop {
             let (node, changed) = match self.client.get(path).watch().await {
-                // The attempt is over, and the status has changed with it.
+                // The attempt has ended, and the status has changed with it.
                 Err(error) if error.is_no_node() => {
-                    return self.outlive(status_changed.await);
+                    return self.continue_after(status_changed.await);
                 }
                 read => read?,
             };
-            self.tell_if_new(shown(status, Some((path, &node))));
+            self.send_if_new(shown(status, Some((path, &node))));
             tokio::select! {
-                event = &mut status_changed => return self.outlive(event),
-                event = changed => self.outlive(event)?,
+                event = &mut status_changed => return self.continue_after(event),
+                event = changed => self.continue_after(event)?,
             }
         }
     }
 
-    /// A session that ended is no reason to stop, if another follows.
-    fn outlive<T>(&self, event: herdsman_client::Result<T>) -> Result<()> {
+    /// Continues after the end of a session if another one follows.
+    fn continue_after<T>(&self, event: herdsman_client::Result<T>) -> Result<()> {
         match event {
             Err(error) if error.is_retriable() && has_future(&self.client, &error) => Ok(()),
             Err(error) => Err(error.into()),
@@ -105,9 +105,9 @@ impl Follower<'_> {
         }
     }
 
-    fn tell_if_new(&self, status: TaskStatus) {
+    fn send_if_new(&self, status: TaskStatus) {
         let read = Some(Ok::<_, Error>(status));
-        self.tell.send_if_modified(|latest| {
+        self.sender.send_if_modified(|latest| {
             let is_new = *latest != read;
             *latest = read;
             is_new

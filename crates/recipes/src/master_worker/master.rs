@@ -1,8 +1,8 @@
-//! The master: stands by until it leads, and then gives tasks to workers.
+//! The master: stands by until it leads, and then assigns tasks to workers.
 //!
-//! In: the tree. Out: the steps of [`plan`](super::plan), each a transaction that also checks the
-//! master's own node in line. A loop: read what may have changed, plan, carry out, and wait when there
-//! is nothing to do. What a step came to is read back, whether its reply arrived or not.
+//! In: the tree. Out: the steps of [`plan`](super::plan), each a transaction that also checks the master's own node
+//! in line. A loop: read what may have changed, plan, carry out, and wait when there is nothing to do. The result of
+//! a step is read back, whether its reply arrived or not.
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Op, OpResult, PersistentWatch, Reply, WatchUpdate};
@@ -13,17 +13,17 @@ use super::mastership::{Form, Mastership};
 use super::nodes::{Paths, State};
 use super::plan::{Limits, Step, plan_steps};
 use super::role::{Active, Role};
-use super::steps::{self, Assignee, Belongings};
+use super::steps::{self, Assignee, TaskNodes};
 use super::task::{Ending, TaskId};
 use super::view::{KnownTask, View};
 use crate::error::{Error, Result};
 use crate::events::Events;
-use crate::patient::{PAUSE, begins_again, patient};
+use crate::retrying::{PAUSE, must_restart, retrying};
 
-/// Steps that are under way at once.
+/// Steps that are in flight at once.
 const PIPELINE: usize = 64;
 
-/// A master; run one in as many processes as should stand by.
+/// A master; run one in each process that should stand by.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -59,7 +59,7 @@ pub struct Master {
 }
 
 impl Master {
-    /// A master of the tasks at `root`.
+    /// Creates a master of the tasks at `root`.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
         Ok(Master {
             client: client.clone(),
@@ -71,17 +71,17 @@ impl Master {
         })
     }
 
-    /// What the node of this master says of it, for people who look.
+    /// Sets the id in this master's node, for operators.
     #[must_use]
     pub fn id(mut self, id: &str) -> Self {
         id.clone_into(&mut self.id);
         self
     }
 
-    /// The active master is one ephemeral node, `<root>/master`, with its [id](Master::id) as data, instead
-    /// of the first in a line of candidates: for others that look at a fixed path to see who the master is,
-    /// and whether there is one. When it goes, all masters that stand by wake up. All masters of a root must
-    /// use the same form; [`run`](Master::run) fails if the path is that of a line.
+    /// Makes the active master one ephemeral node, `<root>/master`, with its [id](Master::id) as data, instead of the
+    /// first in a line of candidates: for programs that read a fixed path to find the master, and whether there is
+    /// one. When it is deleted, all masters that stand by wake up. All masters of a root must use the same form;
+    /// [`run`](Master::run) fails if the path is that of a line.
     ///
     /// ```
     /// # tokio_test_block_on(async {
@@ -105,42 +105,42 @@ impl Master {
         self
     }
 
-    /// How often a task is tried before it is given up; 3 unless said otherwise. An attempt counts
-    /// when it is given to a worker, so the death of a worker counts.
+    /// Sets how often a task is tried before it is given up; default 3. An attempt counts when the task is assigned
+    /// to a worker, so the death of a worker counts.
     #[must_use]
     pub fn attempts_max(mut self, attempts: u32) -> Self {
         self.limits.attempts_max = attempts;
         self
     }
 
-    /// How many tasks a worker gets at once, however many it would take; 64 unless said otherwise.
+    /// Sets how many tasks a worker gets at once, even if it accepts more; default 64.
     #[must_use]
     pub fn per_worker_max(mut self, tasks: usize) -> Self {
         self.limits.per_worker_max = tasks;
         self
     }
 
-    /// How many ended tasks are kept with their results; 1000 unless said otherwise. Beyond that
-    /// those that ended first are forgotten, read or not.
+    /// Sets how many ended tasks are kept with their results; default 1000. Beyond that those that ended first are
+    /// forgotten, whether they were read or not.
     #[must_use]
     pub fn keep_ended(mut self, tasks: usize) -> Self {
         self.limits.ended_max = tasks;
         self
     }
 
-    /// What it is now, as far as it knows.
+    /// Returns its current role, as far as it knows.
     #[must_use]
     pub fn role(&self) -> Role {
         *self.role.borrow()
     }
 
-    /// What it is now, and each change; a slow reader sees only the latest.
+    /// Returns its current role, and each change; a slow reader sees only the latest.
     pub fn roles(&self) -> Events<Role> {
         Events::of_latest(self.role.subscribe(), Some)
     }
 
-    /// Stands by, leads when it is its turn, and stands by again when it was deposed. Ends only with
-    /// an error that no waiting can mend, such as a closed client. Dropping the future resigns.
+    /// Stands by, leads when it is its turn, and stands by again when it was deposed. Returns only with a permanent
+    /// error, such as a closed client. Dropping the future resigns.
     pub async fn run(&self) -> Result<()> {
         if self.limits.attempts_max == 0 || self.limits.per_worker_max == 0 {
             return Err(Error::invalid("a task needs at least one attempt, and a worker one task"));
@@ -152,7 +152,7 @@ impl Master {
             let led = mastership.hold().run(self.lead(&mastership)).await.flatten();
             drop(active);
             match led {
-                Err(error) if begins_again(&self.client, &error) => {
+                Err(error) if must_restart(&self.client, &error) => {
                     tracing::info!(%error, "no longer the active master");
                 }
                 ended => return ended,
@@ -161,7 +161,7 @@ impl Master {
     }
 
     async fn lead(&self, mastership: &Mastership) -> Result<()> {
-        let client = patient(mastership.hold().client());
+        let client = retrying(mastership.hold().client());
         self.paths.make(&client).await?;
         let mut statuses = client.watch(&self.paths.statuses()).recursive().await?;
         let mut workers = client.watch(&self.paths.workers()).recursive().await?;
@@ -174,15 +174,15 @@ impl Master {
                 continue;
             }
             let check = mastership.check();
-            let office =
-                Office { check, client: &client, paths: &self.paths, limits: &self.limits };
-            if office.carry_out(&mut view, &planned).await? == 0 {
+            let active =
+                ActiveMaster { check, client: &client, paths: &self.paths, limits: &self.limits };
+            if active.carry_out(&mut view, &planned).await? == 0 {
                 sleep(PAUSE).await;
             }
         }
     }
 
-    /// Waits for an event, and takes those that wait behind it, so that they are planned for at once.
+    /// Waits for an event, and takes those already queued after it, so that one plan covers all of them.
     async fn await_change(
         &self,
         view: &mut View,
@@ -205,22 +205,22 @@ impl Master {
     }
 }
 
-/// A watch ends with the session.
+/// Fails if the watch has ended, as it does with the session.
 fn still_watching(update: Option<WatchUpdate>) -> Result<WatchUpdate> {
     update.ok_or(Error::Lost)
 }
 
-/// An active master at work.
-struct Office<'m> {
-    /// Stands before every write.
+/// The active master.
+struct ActiveMaster<'m> {
+    /// The first operation of every write.
     check: Op,
     client: &'m Client,
     paths: &'m Paths,
     limits: &'m Limits,
 }
 
-impl Office<'_> {
-    /// Carries out the steps, many at a time; how many have succeeded for certain.
+impl ActiveMaster<'_> {
+    /// Carries out the steps, many at a time; returns how many have succeeded for certain.
     async fn carry_out(&self, view: &mut View, planned: &[Step]) -> Result<usize> {
         let mut succeeded = 0;
         for chunk in planned.chunks(PIPELINE) {
@@ -242,7 +242,7 @@ impl Office<'_> {
         Ok(succeeded)
     }
 
-    /// Puts the check in front: no write of a deposed master counts.
+    /// Sends writes behind the check: no write of a deposed master is applied.
     fn send(&self, writes: &[Op]) -> Reply<Vec<OpResult>> {
         let fence = std::iter::once(self.check.clone());
         self.client.transaction(fence.chain(writes.iter().cloned())).send()
@@ -261,14 +261,14 @@ impl Office<'_> {
                 steps::assign(self.paths, task, &known.now, &to)
             }
             Step::HandBack(task) => {
-                let belongings = Belongings { has_assignment, payload: None };
-                steps::hand_back(self.paths, task, &known.now, &belongings)
+                let task_nodes = TaskNodes { has_assignment, payload: None };
+                steps::hand_back(self.paths, task, &known.now, &task_nodes)
             }
             Step::GiveUp(task) => {
                 let payload = self.payload(task).await?;
-                let belongings = Belongings { has_assignment, payload };
-                let ending = Ending::Failed { reason: last_words(known) };
-                steps::end(self.paths, task, &known.now, &belongings, &ending)
+                let task_nodes = TaskNodes { has_assignment, payload };
+                let ending = Ending::Failed { reason: failure_reason(known) };
+                steps::end(self.paths, task, &known.now, &task_nodes, &ending)
             }
             Step::Forget(task) => {
                 let has_dead_letter = self.client.exists(&self.paths.dead(task)).await?.is_some();
@@ -284,21 +284,21 @@ impl Office<'_> {
         }
     }
 
-    /// What a failed step tells. Fails only if this master is none any more.
+    /// Learns from a failed step. Fails only if this master is no longer the active one.
     async fn learn_from(
         &self,
         view: &mut View,
         step: &Step,
         error: herdsman_client::Error,
     ) -> Result<()> {
-        tracing::debug!(?step, %error, "a step was not taken");
+        tracing::debug!(?step, %error, "a step failed");
         // The fence is the first write.
         let failed = error.failed_op().map(|index| index.checked_sub(1));
         match (failed, error.kind(), step) {
             (Some(None), _, _) => return Err(Error::Lost),
             (_, ErrorKind::SessionExpired | ErrorKind::Closed, _) => return Err(error.into()),
             (Some(Some(steps::ASSIGN_CREATES)), ErrorKind::NoNode, Step::Assign { worker, .. }) => {
-                self.make_room(worker).await?;
+                self.create_directory(worker).await?;
             }
             (Some(Some(steps::DELETES_ASSIGNMENT)), ErrorKind::NoNode, task_loses) => {
                 self.note_missing(view, task_loses);
@@ -319,23 +319,24 @@ impl Office<'_> {
         }
     }
 
-    /// The first task of a worker, or the first since its directory was last empty.
-    async fn make_room(&self, worker: &str) -> Result<()> {
-        match self.send(&steps::make_room(self.paths, worker)).await {
+    /// Creates a worker's directory of assignments: for its first task, or the first since the directory was last
+    /// empty.
+    async fn create_directory(&self, worker: &str) -> Result<()> {
+        match self.send(&steps::create_directory(self.paths, worker)).await {
             Err(error) if error.is_node_exists() => Ok(()),
             Err(error) if error.failed_op() == Some(0) => Err(Error::Lost),
-            // It may have happened; the next attempt to assign tells.
+            // It may have been applied; the next attempt to assign shows that.
             Err(error) if error.is_retriable() => Ok(()),
             made => Ok(made.map(drop)?),
         }
     }
 }
 
-fn last_words(known: &KnownTask) -> String {
+fn failure_reason(known: &KnownTask) -> String {
     let attempts = known.now.status.attempts;
     match &known.now.status.state {
         State::Assigned { worker, .. } => {
-            format!("worker {worker} went away during attempt {attempts}, the last one")
+            format!("worker {worker} left during attempt {attempts}, the last one")
         }
         _ => format!("attempt {attempts} was the last one"),
     }

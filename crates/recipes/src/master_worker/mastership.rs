@@ -1,7 +1,7 @@
-//! How a master comes to be the active one, and the check by which its steps are refused when it no longer is.
+//! How a master becomes the active one, and the check that rejects its steps when it no longer is.
 //!
-//! In: a root, and whose turn it is. Out: the node that makes the active master. Two forms, of which all
-//! masters of a root must use the same: a line of candidates in `<root>/master`, or `<root>/master` itself.
+//! In: a root, and whose turn it is. Out: the node of the active master. Two forms, of which all masters of a root
+//! must use the same: a line of candidates in `<root>/master`, or `<root>/master` itself.
 
 use herdsman_client::{Client, Op};
 
@@ -12,21 +12,21 @@ use crate::guard::Guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder, LostWhen};
 use crate::line::{Layout, Line, after_predecessor};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// Marks the nodes in the masters' line.
+/// The marker of the nodes in the masters' line.
 const MARKER: &str = "latch-";
 
 /// How masters wait for their turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// In a line: one of them wakes up when the active one goes.
+    /// In a line: one of them wakes up when the active one leaves.
     Line,
     /// For the one node: all of them wake up.
     SingleNode,
 }
 
-/// The node of the active master. Dropping it gives it up.
+/// The node of the active master. Dropping it resigns.
 #[derive(Debug)]
 pub(super) enum Mastership {
     FirstInLine(Hold),
@@ -39,7 +39,7 @@ impl Mastership {
         let directory = paths.masters();
         match form {
             Form::Line => {
-                // Every write is checked, so there is no harm in going on through a fail-over.
+                // Every write is checked, so it is safe to continue through a fail-over.
                 let holder = Holder::new(client, id.to_owned()).until_session_timeout();
                 let (layout, markers) = (Layout::Curator, &[MARKER]);
                 let line = Line { holder, directory, layout, markers };
@@ -61,15 +61,15 @@ impl Mastership {
         }
     }
 
-    /// Fails once another is, or has been, the active master.
+    /// Returns an operation that fails once another master is, or has been, the active one.
     pub(super) fn check(&self) -> Op {
         self.hold().check()
     }
 }
 
-/// A line of masters would be waited for like a master, and without end.
+/// Fails if the path is that of a line of masters, which would be waited for like a master, and without end.
 async fn refuse_line(client: &Client, path: &str) -> Result<()> {
-    match patient(client).exists(path).await? {
+    match retrying(client).exists(path).await? {
         Some(stat) if stat.ephemeral_owner == 0 => Err(Error::invalid(format!(
             "{path} is not the node of a master: masters in a line use this path, or have used it"
         ))),

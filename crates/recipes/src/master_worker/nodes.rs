@@ -1,4 +1,4 @@
-//! The nodes of master–worker: where they are and what they hold. See the parent for the layout.
+//! The nodes of master–worker: their paths and their data. See the parent module for the layout.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Lifetime};
@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use super::task::{Ending, TaskId, TaskState};
 use crate::error::Result;
 use crate::messaging::Progress;
-use crate::messaging::envelope::{open, seal};
+use crate::messaging::envelope::{decode_envelope, encode_envelope};
 use crate::path;
 
-/// Where the nodes are.
+/// The paths of the nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Paths {
     root: String,
@@ -66,13 +66,13 @@ impl Paths {
         format!("{}/dead/{task}", self.root)
     }
 
-    /// Makes all directories that are missing.
+    /// Creates all directories that are missing.
     pub(super) async fn make(&self, client: &Client) -> herdsman_client::Result<()> {
         for directory in ["tasks", "status", "workers", "assign", "results", "dead"] {
             let path = format!("{}/{directory}", self.root);
             loop {
                 match client.ensure(&path, Lifetime::Persistent).await {
-                    // Twice does no harm.
+                    // Creating it twice does no harm.
                     Err(error) if error.is_retriable() && has_future(client, &error) => {}
                     made => break made?,
                 }
@@ -82,12 +82,12 @@ impl Paths {
     }
 }
 
-/// Whether a call that failed with a retriable error may succeed on this client.
+/// Returns whether a call that failed with a retriable error may succeed on this client.
 pub(super) fn has_future(client: &Client, error: &herdsman_client::Error) -> bool {
     client.is_managed() || *error.kind() != herdsman_client::ErrorKind::SessionExpired
 }
 
-/// What `status/<task>` holds.
+/// The data of `status/<task>`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Status {
     #[serde(flatten)]
@@ -95,7 +95,7 @@ pub(super) struct Status {
     pub(super) attempts: u32,
 }
 
-/// Where a task is on its way.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(super) enum State {
@@ -129,12 +129,12 @@ pub(super) struct Versioned {
     pub(super) version: i32,
 }
 
-/// What `workers/<worker>` holds.
+/// The data of `workers/<worker>`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct WorkerRecord {
     /// How many tasks it takes at once.
     pub(super) limit: usize,
-    /// Tells this registration from all others.
+    /// Distinguishes this registration from all others.
     #[serde(default)]
     pub(super) nonce: String,
 }
@@ -143,35 +143,35 @@ pub(super) struct WorkerRecord {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct AssignmentName {
     pub(super) task: TaskId,
-    /// Also in the status, as long as the task is assigned.
+    /// The same value is in the status as long as the task is assigned.
     pub(super) nonce: String,
 }
 
 impl AssignmentName {
-    /// `None` for foreign names.
+    /// Parses a name; `None` for names that do not belong to the recipe.
     pub(super) fn parse(name: &str) -> Option<Self> {
         let (task, nonce) = name.rsplit_once('@')?;
         Some(AssignmentName { task: task.parse().ok()?, nonce: nonce.to_owned() })
     }
 }
 
-/// What `assign/<worker>/<task>@<nonce>` holds.
+/// The data of `assign/<worker>/<task>@<nonce>`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Assignment {
-    /// Which attempt this is, from 1.
+    /// The number of this attempt, from 1.
     pub(super) attempt: u32,
-    /// How many there will be at most.
+    /// How many attempts there will be at most.
     pub(super) attempts_max: u32,
-    /// The czxid of the registration of the worker that is meant.
+    /// The czxid of the registration of the worker that it is for.
     pub(super) incarnation: i64,
-    /// The version that the status has since the assignment.
+    /// The version of the status after the assignment.
     pub(super) status_version: i32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) progress: Option<Progress>,
 }
 
 impl Assignment {
-    /// The status that was written together with the assignment.
+    /// Returns the status that was written together with the assignment.
     pub(super) fn status(&self, worker: &str, nonce: &str) -> Versioned {
         let (worker, nonce) = (worker.to_owned(), nonce.to_owned());
         let state = State::Assigned { worker, incarnation: self.incarnation, nonce };
@@ -192,16 +192,16 @@ enum ResultHeader {
 impl Ending {
     pub(super) fn encode(&self) -> Bytes {
         match self {
-            Ending::Done(result) => seal(&ResultHeader::Done, result),
+            Ending::Done(result) => encode_envelope(&ResultHeader::Done, result),
             Ending::Failed { reason } => {
-                seal(&ResultHeader::Failed { reason: reason.clone() }, &[])
+                encode_envelope(&ResultHeader::Failed { reason: reason.clone() }, &[])
             }
-            Ending::Cancelled => seal(&ResultHeader::Cancelled, &[]),
+            Ending::Cancelled => encode_envelope(&ResultHeader::Cancelled, &[]),
         }
     }
 
     pub(super) fn decode(path: &str, data: &Bytes) -> Result<Self> {
-        let (header, body) = open(path, data)?;
+        let (header, body) = decode_envelope(path, data)?;
         Ok(match header {
             ResultHeader::Done => Ending::Done(body),
             ResultHeader::Failed { reason } => Ending::Failed { reason },

@@ -1,9 +1,9 @@
 //! Decides what the master does next.
 //!
-//! In: the tasks and workers as they were read. Out: steps; nothing is sent or read here. Waiting
-//! tasks go, oldest first, to the worker with the least to do that has room. Tasks of workers that
-//! have gone are handed back, or given up after their last attempt. Of the ended tasks, the oldest
-//! beyond the number to keep are forgotten.
+//! In: the tasks and workers as they were read. Out: steps; nothing is sent or read here. Waiting tasks are assigned,
+//! oldest first, to the worker with the fewest tasks that can take another. Tasks of workers that have left are
+//! handed back, or given up after their last attempt. Of the ended tasks, the oldest beyond the number to keep are
+//! forgotten.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::nodes::State;
 use super::task::TaskId;
 use super::view::{KnownTask, KnownWorker};
 
-/// What the master is told to keep to.
+/// The limits that the master observes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) attempts_max: u32,
@@ -19,7 +19,7 @@ pub(super) struct Limits {
     pub(super) ended_max: usize,
 }
 
-/// Something to do.
+/// A step to take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Assign { task: TaskId, worker: String },
@@ -42,7 +42,7 @@ impl Step {
 pub(super) type Tasks = BTreeMap<TaskId, KnownTask>;
 pub(super) type Workers = BTreeMap<String, KnownWorker>;
 
-/// Everything that can be done at this moment.
+/// Returns all steps that can be taken at this moment.
 pub(super) fn plan_steps(tasks: &Tasks, workers: &Workers, limits: &Limits) -> Vec<Step> {
     let mut steps = plan_orphans(tasks, workers, limits);
     steps.extend(plan_assignments(tasks, workers, limits));
@@ -50,8 +50,8 @@ pub(super) fn plan_steps(tasks: &Tasks, workers: &Workers, limits: &Limits) -> V
     steps
 }
 
-/// Whether the worker to whom the task was given is still the same.
-fn is_with_its_worker(state: &State, workers: &Workers) -> bool {
+/// Returns whether the worker to which the task was assigned is still the same.
+fn has_its_worker(state: &State, workers: &Workers) -> bool {
     match state {
         State::Assigned { worker, incarnation, .. } => {
             workers.get(worker).is_some_and(|known| known.incarnation == *incarnation)
@@ -63,7 +63,7 @@ fn is_with_its_worker(state: &State, workers: &Workers) -> bool {
 fn plan_orphans(tasks: &Tasks, workers: &Workers, limits: &Limits) -> Vec<Step> {
     let is_orphan = |known: &KnownTask| {
         let state = &known.now.status.state;
-        matches!(state, State::Assigned { .. }) && !is_with_its_worker(state, workers)
+        matches!(state, State::Assigned { .. }) && !has_its_worker(state, workers)
     };
     let orphans = tasks.iter().filter(|(_, known)| is_orphan(known));
     let step = |(task, known): (&TaskId, &KnownTask)| {
@@ -81,7 +81,7 @@ fn plan_assignments(tasks: &Tasks, workers: &Workers, limits: &Limits) -> Vec<St
     for known in tasks.values() {
         let state = &known.now.status.state;
         if let State::Assigned { worker, .. } = state
-            && is_with_its_worker(state, workers)
+            && has_its_worker(state, workers)
             && let Some(load) = loads.get_mut(worker.as_str())
         {
             *load += 1;
@@ -176,7 +176,7 @@ mod tests {
         check(
             [waiting("a", 30), waiting("b", 20), waiting("c", 10), waiting("d", 40), busy],
             [worker("w1", 1, 9), worker("w2", 2, 9)],
-            // w1 has one already, and nobody may have more than two.
+            // w1 has one already, and no worker may have more than two.
             &[assign("c", "w2"), assign("b", "w1"), assign("a", "w2")],
         );
     }
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn tasks_of_the_gone_are_handed_back_until_their_last_attempt() {
+    fn tasks_of_workers_that_left_are_handed_back_until_their_last_attempt() {
         check(
             [task("a", with("w1", 1), 2, 1), task("b", with("w1", 1), 3, 2)],
             [worker("w2", 2, 9)],
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn a_worker_that_came_back_is_another_one() {
+    fn a_worker_that_registers_again_is_another_one() {
         let tasks = [task("a", with("w1", 1), 1, 1), task("b", with("w1", 7), 1, 2)];
         check(tasks, [worker("w1", 7, 9)], &[Step::HandBack(id("a"))]);
     }

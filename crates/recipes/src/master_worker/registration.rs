@@ -1,24 +1,24 @@
 //! A worker's registration: an ephemeral node under a name of the worker's choice.
 //!
-//! In: a session. Out: the node, known to be of this very registration. If the name is taken by another one, it is
-//! waited for: that may be an earlier session of this worker, which the servers have not ended yet, and as
-//! long as it lives its tasks are its own.
+//! In: a session. Out: the node, known to be of this very registration. If the name is taken by another registration,
+//! this one waits for it to end: that may be an earlier session of this worker, which the servers have not ended yet,
+//! and as long as it lives its tasks belong to it.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Optional, Outcome, Result, Session, Watch, Zxid};
 
 use crate::owned_node::OwnedNode;
 
-/// A node of ours. Dropping it deletes the node in the background.
+/// A registration's node. Dropping it deletes the node in the background.
 #[derive(Debug)]
 pub(super) struct Registration {
     session: Session,
     node: OwnedNode,
-    is_gone: bool,
+    is_lost: bool,
 }
 
 impl Registration {
-    /// Registers in this session, to which `client` is bound; waits as long as the name is taken. No other registration
+    /// Registers in this session, to which `client` is bound; waits while the name is taken. No other registration
     /// has the same `data`. Dropping the future withdraws the registration, if it was made.
     pub(super) async fn make(
         client: &Client,
@@ -30,24 +30,24 @@ impl Registration {
         let czxid = pending.create().await?;
         pending.is_settled = true;
         let node = OwnedNode::at_reused_path(client.clone(), path, czxid);
-        Ok(Registration { session: session.clone(), node, is_gone: false })
+        Ok(Registration { session: session.clone(), node, is_lost: false })
     }
 
-    /// The czxid: another one for each registration.
+    /// Returns the czxid, which differs for each registration.
     pub(super) fn incarnation(&self) -> i64 {
         self.node.czxid.0
     }
 
-    /// Resolves when it is no longer there; fails when the session is over.
+    /// Resolves when the node no longer exists; fails when the session has ended.
     pub(super) async fn lost(&mut self) -> Result<()> {
         while let Some(watch) = self.watch().await? {
             watch.await?;
         }
-        self.is_gone = true;
+        self.is_lost = true;
         Ok(())
     }
 
-    /// `None` if there is another node, or none.
+    /// Sets a watch; `None` if there is another node, or none.
     async fn watch(&self) -> Result<Option<Watch>> {
         match self.node.client.get(&self.node.path).watch().await {
             Ok((node, watch)) if node.stat.czxid == self.node.czxid => Ok(Some(watch)),
@@ -59,7 +59,7 @@ impl Registration {
 
 impl Drop for Registration {
     fn drop(&mut self) {
-        if !self.is_gone && !self.session.state().is_final() {
+        if !self.is_lost && !self.session.state().is_final() {
             self.node.clone().remove_in_background();
         }
     }
@@ -78,8 +78,8 @@ impl Pending<'_> {
         loop {
             match self.client.create(self.path, self.data.clone()).ephemeral().await {
                 Err(error) if error.is_node_exists() => {}
-                // Looked up like one that was there before. If this server has not heard of it yet, the next attempt
-                // to create it shows that it is there.
+                // Handled like a node that existed before. If this server does not have it yet, the next attempt to
+                // create it shows that it exists.
                 Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
                 created => return Ok(created?.stat.czxid),
             }
@@ -102,8 +102,8 @@ impl Drop for Pending<'_> {
         }
         let (client, path, data) = (self.client.clone(), self.path.to_owned(), self.data.clone());
         self.client.spawn(async move {
-            // Behind the request to create it, wherever that has got to. Fails only with the session, which takes the
-            // node with it.
+            // Sent after the request to create it, so it sees the node if that was applied. Fails only if the session
+            // has ended, which removes the node.
             if client.sync(&path).await.is_ok()
                 && let Ok(node) = client.get(&path).await
                 && node.data == data

@@ -1,18 +1,18 @@
-//! What a master is, and how others hear of it.
+//! The role of a master, and how it is published.
 
 use tokio::sync::watch;
 
-/// What a master is at a moment.
+/// The current role of a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
     /// Not running, or waiting for its turn.
     Backup,
-    /// Gives tasks to workers.
+    /// Assigns tasks to workers.
     Active,
 }
 
-/// Says that this master is active, for as long as it exists.
+/// Publishes that this master is active, for as long as it exists.
 pub(super) struct Active<'m> {
     role: &'m watch::Sender<Role>,
 }

@@ -1,10 +1,10 @@
 //! The steps of a task, each as the writes of one transaction.
 //!
-//! In: what is known of the task. Out: writes; nothing is sent here. Invariants: every step but the
-//! first replaces the status at the version that it was read at, so of two steps from the same state
-//! one fails; a task is assigned if and only if its assignment exists; it has ended if and only if
-//! its result exists, and then its payload is gone. Versions start again when a task is forgotten and its key
-//! used for another one; the name of an assignment is never used again.
+//! In: what is known about the task. Out: writes; nothing is sent here. Invariants: every step but the first replaces
+//! the status at the version that it was read at, so of two steps from the same state one fails; a task is assigned
+//! if and only if its assignment exists; it has ended if and only if its result exists, and then its payload has been
+//! deleted. Versions start again when a task is forgotten and its key is used for another one; the name of an
+//! assignment is never used again.
 
 use bytes::Bytes;
 use herdsman_client::{Lifetime, Op};
@@ -14,7 +14,7 @@ use super::nodes::{Assignment, Paths, State, Status, Versioned};
 use super::task::{Ending, TaskId};
 use crate::messaging::envelope::to_json;
 
-/// A worker as a step needs it.
+/// A worker, as a step needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Assignee {
     pub(super) worker: String,
@@ -22,9 +22,9 @@ pub(super) struct Assignee {
     pub(super) attempts_max: u32,
 }
 
-/// Which write of [`assign`] creates the assignment, and so fails when its directory is missing.
+/// The index of the write of [`assign`] that creates the assignment, and so fails if its directory is missing.
 pub(super) const ASSIGN_CREATES: usize = 1;
-/// Which write of [`hand_back`] and [`end`] deletes the assignment, if there is one.
+/// The index of the write of [`hand_back`] and [`end`] that deletes the assignment, if there is one.
 pub(super) const DELETES_ASSIGNMENT: usize = 0;
 
 pub(super) fn submit(paths: &Paths, task: &TaskId, payload: Bytes) -> Vec<Op> {
@@ -32,7 +32,7 @@ pub(super) fn submit(paths: &Paths, task: &TaskId, payload: Bytes) -> Vec<Op> {
     vec![Op::create(&paths.status(task), to_json(&status)), Op::create(&paths.task(task), payload)]
 }
 
-/// Gives a waiting task to a worker.
+/// Assigns a waiting task to a worker.
 pub(super) fn assign(paths: &Paths, task: &TaskId, now: &Versioned, to: &Assignee) -> Vec<Op> {
     let Assignee { worker, incarnation, attempts_max } = to.clone();
     let attempt = now.status.attempts + 1;
@@ -48,45 +48,45 @@ pub(super) fn assign(paths: &Paths, task: &TaskId, now: &Versioned, to: &Assigne
     ]
 }
 
-/// The directory of a worker's assignments; goes by itself when the last one has gone.
-pub(super) fn make_room(paths: &Paths, worker: &str) -> Vec<Op> {
+/// Creates the directory of a worker's assignments; the server deletes it after the last one was deleted.
+pub(super) fn create_directory(paths: &Paths, worker: &str) -> Vec<Op> {
     vec![Op::create(&paths.assignments(worker), "").lifetime(Lifetime::Container)]
 }
 
-/// What there is of a task beside its status. All of it, unless somebody has deleted nodes by hand;
-/// then the task must end all the same.
+/// The nodes of a task besides its status. All of them exist, unless some were deleted by hand; then the task must
+/// end all the same.
 #[derive(Clone, Debug)]
-pub(super) struct Belongings {
+pub(super) struct TaskNodes {
     pub(super) has_assignment: bool,
     pub(super) payload: Option<Bytes>,
 }
 
-/// An assigned task waits again.
+/// Makes an assigned task wait again.
 pub(super) fn hand_back(
     paths: &Paths,
     task: &TaskId,
     now: &Versioned,
-    belongings: &Belongings,
+    task_nodes: &TaskNodes,
 ) -> Vec<Op> {
     let next = Status { state: State::Waiting, attempts: now.status.attempts };
-    let mut ops = drop_assignment(paths, task, now, belongings);
+    let mut ops = drop_assignment(paths, task, now, task_nodes);
     ops.push(replace_status(paths, task, now, &next));
     ops
 }
 
-/// The task is over. What failed leaves its payload behind.
+/// Ends the task. The payload of a failed task is kept in `dead`.
 pub(super) fn end(
     paths: &Paths,
     task: &TaskId,
     now: &Versioned,
-    belongings: &Belongings,
+    task_nodes: &TaskNodes,
     ending: &Ending,
 ) -> Vec<Op> {
     let next = Status { state: ending.state_record(), attempts: now.status.attempts };
-    let mut ops = drop_assignment(paths, task, now, belongings);
+    let mut ops = drop_assignment(paths, task, now, task_nodes);
     ops.push(replace_status(paths, task, now, &next));
     ops.push(Op::create(&paths.result(task), ending.encode()));
-    if let Some(payload) = &belongings.payload {
+    if let Some(payload) = &task_nodes.payload {
         ops.push(Op::delete(&paths.task(task)));
         if matches!(ending, Ending::Failed { .. }) {
             ops.push(Op::create(&paths.dead(task), payload.clone()));
@@ -95,7 +95,7 @@ pub(super) fn end(
     ops
 }
 
-/// Nothing is left of an ended task.
+/// Deletes everything that is left of an ended task.
 pub(super) fn forget(
     paths: &Paths,
     task: &TaskId,
@@ -114,10 +114,10 @@ fn drop_assignment(
     paths: &Paths,
     task: &TaskId,
     now: &Versioned,
-    belongings: &Belongings,
+    task_nodes: &TaskNodes,
 ) -> Vec<Op> {
     match &now.status.state {
-        State::Assigned { worker, nonce, .. } if belongings.has_assignment => {
+        State::Assigned { worker, nonce, .. } if task_nodes.has_assignment => {
             vec![Op::delete(&paths.assignment(worker, task, nonce))]
         }
         _ => Vec::new(),

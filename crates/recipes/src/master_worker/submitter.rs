@@ -1,7 +1,7 @@
 //! Submits tasks, waits for their results, cancels them.
 //!
-//! In: payloads. Out: ids and endings. Every write is one step of [`steps`](super::steps) and is made
-//! again until it is known what came of it.
+//! In: payloads. Out: ids and endings. Every write is one step of [`steps`](super::steps) and is repeated until its
+//! outcome is known.
 
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Op};
@@ -9,19 +9,19 @@ use serde::Serialize;
 
 use super::follow;
 use super::nodes::{Paths, State, Versioned};
-use super::steps::{self, Belongings};
+use super::steps::{self, TaskNodes};
 use super::task::{Ending, TaskId, TaskStatus};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::messaging::envelope::{from_json, user_json};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// Largest payload and largest result: less than a znode's limit, so that a step of the task that
-/// moves it fits into one request.
+/// The maximum size of a payload and of a result: less than a znode's limit, so that a step of the task that moves it
+/// fits into one request.
 pub(super) const BYTES_MAX: usize = 1_000_000;
-/// Tasks that may wait or run at once, unless the submitter says otherwise.
+/// Tasks that may wait or run at once, by default.
 const BACKLOG_MAX: usize = 10_000;
-/// Submits tasks and looks after them. Cheap to clone.
+/// Submits, follows and cancels tasks. Cheap to clone.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -49,41 +49,43 @@ pub struct Submitter {
 }
 
 impl Submitter {
-    /// Submits to the masters and workers at `root`. They need not be there yet.
+    /// Creates a submitter for the masters and workers at `root`. They need not be running yet.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
-        let client = patient(client);
+        let client = retrying(client);
         Ok(Submitter { paths: Paths::new(root)?, client, backlog_max: BACKLOG_MAX })
     }
 
-    /// How many tasks may wait or run; with more, submissions fail with [`Error::Full`]. 10,000
-    /// unless said otherwise. Submitters that submit at the same moment may exceed it by their
-    /// number.
+    /// Sets how many tasks may wait or run; with more, submissions fail with [`Error::Full`]. Default 10,000.
+    /// Submitters that submit at the same moment may exceed it by their number.
     #[must_use]
     pub fn backlog_max(mut self, tasks: usize) -> Self {
         self.backlog_max = tasks;
         self
     }
 
-    /// Submits a task of at most 1,000,000 bytes, exactly once, whatever happens to the connection.
-    /// Whoever drops this future does not know whether it was submitted.
+    /// Submits a task of at most 1,000,000 bytes, exactly once, whatever happens to the connection. If this future is
+    /// dropped, it is unknown whether the task was submitted.
     pub async fn submit(&self, payload: impl Into<Bytes>) -> Result<TaskId> {
         self.submit_as(TaskId::unique(), payload.into()).await
     }
 
-    /// As [`Submitter::submit`], with a value as JSON.
+    /// Like [`Submitter::submit`], with a value as JSON.
     pub async fn submit_json(&self, payload: &impl Serialize) -> Result<TaskId> {
         self.submit(user_json(payload)?).await
     }
 
-    /// Submits a task unless there is one with the same key, waiting, running or ended and not
-    /// forgotten. Its id follows from the key.
+    /// Submits a task unless there is one with the same key that waits, runs, or has ended and was not forgotten. Its
+    /// id follows from the key.
     pub async fn submit_once(&self, key: &str, payload: impl Into<Bytes>) -> Result<TaskId> {
         self.submit_as(TaskId::from_key(key)?, payload.into()).await
     }
 
     async fn submit_as(&self, task: TaskId, payload: Bytes) -> Result<TaskId> {
         if payload.len() > BYTES_MAX {
-            let text = format!("a payload of {} bytes, more than {BYTES_MAX}", payload.len());
+            let text = format!(
+                "a payload of {} bytes is too large, the limit is {BYTES_MAX}",
+                payload.len()
+            );
             return Err(Error::invalid(text));
         }
         self.check_backlog(&task).await?;
@@ -91,7 +93,7 @@ impl Submitter {
             let ops = steps::submit(&self.paths, &task, payload.clone());
             match self.client.transaction(ops).await {
                 Ok(_) => return Ok(task),
-                // By an attempt whose reply was lost, or by somebody with the same key.
+                // Created by an attempt whose reply was lost, or by another submitter with the same key.
                 Err(error) if error.is_node_exists() => return Ok(task),
                 Err(error) if error.is_no_node() => {
                     self.paths.make(&self.client).await?;
@@ -106,15 +108,15 @@ impl Submitter {
         let tasks = self.client.exists(&self.paths.tasks()).await?;
         let waiting = tasks.map_or(0, |stat| usize::try_from(stat.num_children).unwrap_or(0));
         let is_full = waiting >= self.backlog_max;
-        // What has been submitted already needs no room.
+        // A task that has been submitted already does not add to the backlog.
         if is_full && self.client.exists(&self.paths.status(task)).await?.is_none() {
             return Err(Error::Full { limit: self.backlog_max });
         }
         Ok(())
     }
 
-    /// Waits until the task has ended. Fails with [`ErrorKind::NoNode`] if there is no such task, or
-    /// it was forgotten. Costs one watch while it waits. Cancel-safe.
+    /// Waits until the task has ended. Fails with [`ErrorKind::NoNode`] if there is no such task, or it was
+    /// forgotten. Costs one watch while it waits. Cancel-safe.
     pub async fn result(&self, task: &TaskId) -> Result<Ending> {
         let path = self.paths.result(task);
         loop {
@@ -125,7 +127,7 @@ impl Submitter {
                 let is_over = self.client.exists(&path).await?.is_some();
                 if !is_over {
                     known?;
-                    // Whatever ended the watch, the next look tells.
+                    // Whatever ended the watch, read again.
                     match watch.await {
                         Err(error) if !self.may_repeat(&error) => return Err(error.into()),
                         _ => continue,
@@ -136,22 +138,22 @@ impl Submitter {
         }
     }
 
-    /// Cancels the task and returns what it has ended with: [`Ending::Cancelled`], unless it had
-    /// ended before. A worker that has it stops, and can no longer report a result.
+    /// Cancels the task and returns how it ended: [`Ending::Cancelled`], unless it had ended before. A worker that
+    /// runs it stops, and can no longer report a result.
     pub async fn cancel(&self, task: &TaskId) -> Result<Ending> {
         loop {
             let now = self.read_status(task).await?;
             if now.status.state.is_final() {
                 return self.ending(task).await;
             }
-            let belongings = self.belongings(task, &now).await?;
-            let cancel = steps::end(&self.paths, task, &now, &belongings, &Ending::Cancelled);
+            let task_nodes = self.task_nodes(task, &now).await?;
+            let cancel = steps::end(&self.paths, task, &now, &task_nodes, &Ending::Cancelled);
             self.try_step(cancel).await?;
         }
     }
 
-    /// Deletes the result of an ended task and all that is left of it. Of a task that has not ended
-    /// nothing is deleted: [`Error::InvalidArgument`]. A task that does not exist is fine.
+    /// Deletes the result of an ended task and all that is left of it. If the task has not ended, deletes nothing and
+    /// fails with [`Error::InvalidArgument`]. Succeeds if the task does not exist.
     pub async fn forget(&self, task: &TaskId) -> Result<()> {
         loop {
             let now = match self.read_status(task).await {
@@ -166,14 +168,14 @@ impl Submitter {
         }
     }
 
-    /// How the task stands.
+    /// Returns the status of the task.
     pub async fn status(&self, task: &TaskId) -> Result<TaskStatus> {
         follow::read_status(&self.client, &self.paths, task).await
     }
 
-    /// How the task stands, now and whenever that changes or the worker reports progress, until it
-    /// has ended. A slow reader sees only the latest.
-    /// After an error, such as that there is no such task, nothing follows.
+    /// Returns the status of the task, now and whenever it changes or the worker reports progress, until the task has
+    /// ended. A slow reader sees only the latest. The stream ends after an error, for example that there is no such
+    /// task.
     pub fn follow(&self, task: &TaskId) -> Events<Result<TaskStatus>> {
         follow::follow(self.client.clone(), self.paths.clone(), task.clone())
     }
@@ -189,7 +191,7 @@ impl Submitter {
         Ending::decode(&path, &self.client.get(&path).await?.data)
     }
 
-    async fn belongings(&self, task: &TaskId, now: &Versioned) -> Result<Belongings> {
+    async fn task_nodes(&self, task: &TaskId, now: &Versioned) -> Result<TaskNodes> {
         let has_assignment = match &now.status.state {
             State::Assigned { worker, nonce, .. } => {
                 self.client.exists(&self.paths.assignment(worker, task, nonce)).await?.is_some()
@@ -197,10 +199,10 @@ impl Submitter {
             _ => false,
         };
         let payload = self.client.exists(&self.paths.task(task)).await?.map(|_| Bytes::new());
-        Ok(Belongings { has_assignment, payload })
+        Ok(TaskNodes { has_assignment, payload })
     }
 
-    /// Fails only if reading again cannot help.
+    /// Sends the writes of a step. Fails only if reading again cannot help.
     async fn try_step(&self, ops: Vec<Op>) -> Result<()> {
         match self.client.transaction(ops).await {
             Err(error) if is_race(&error) || self.may_repeat(&error) => Ok(()),
@@ -213,7 +215,7 @@ impl Submitter {
     }
 }
 
-/// Somebody else took a step of the same task.
+/// Returns whether another client took a step of the same task.
 fn is_race(error: &herdsman_client::Error) -> bool {
     matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode | ErrorKind::NodeExists)
 }

@@ -1,4 +1,4 @@
-//! What submitters and workers see of a task.
+//! Tasks as submitters and workers see them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::messaging::Progress;
 use crate::messaging::envelope::from_json;
 
-/// Longest key of a task.
+/// The maximum length of a task's key.
 const KEY_BYTES_MAX: usize = 200;
 
 /// A task's name in the tree.
@@ -29,13 +29,13 @@ const KEY_BYTES_MAX: usize = 200;
 pub struct TaskId(String);
 
 impl TaskId {
-    /// One that nobody else has.
+    /// Creates a unique id.
     pub(super) fn unique() -> Self {
         TaskId(Uuid::now_v7().to_string())
     }
 
-    /// The id of every task that is submitted with this key: at most 200 bytes, without `/` or
-    /// control characters.
+    /// Returns the id of every task that is submitted with this key: at most 200 bytes, without `/` or control
+    /// characters.
     pub fn from_key(key: &str) -> Result<Self> {
         if key.is_empty() {
             return Err(Error::invalid("a task's key must not be empty"));
@@ -43,7 +43,7 @@ impl TaskId {
         format!("key-{key}").parse()
     }
 
-    /// The node's name.
+    /// Returns the name of the task's node.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -63,7 +63,8 @@ impl FromStr for TaskId {
     }
 }
 
-/// Servers refuse paths with surrogates (not in Rust's strings), private characters and specials.
+/// Returns whether servers reject paths with this character: private characters and specials. (They also reject
+/// surrogates, which Rust's strings cannot contain.)
 fn is_private(c: char) -> bool {
     matches!(c, '\u{e000}'..='\u{f8ff}' | '\u{fff0}'..='\u{ffff}')
 }
@@ -74,15 +75,15 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// What a task ended with. It never changes.
+/// How a task ended. It never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Ending {
     /// It was done, with this result.
     Done(Bytes),
-    /// It was given up. Its payload is in the directory of the dead.
+    /// It was given up. Its payload is in the directory `dead`.
     Failed {
-        /// What the last attempt died of.
+        /// Why the last attempt failed.
         reason: String,
     },
     /// It was cancelled.
@@ -90,7 +91,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// The result as JSON; [`Error::Codec`] if the task was not done or its result is no such value.
+    /// Returns the result as JSON; [`Error::Codec`] if the task was not done or its result is not such a value.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         let reason = match self {
             Ending::Done(result) => return from_json("the result of a task", result),
@@ -109,49 +110,49 @@ impl Ending {
     }
 }
 
-/// Where a task is on its way.
+/// The state of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TaskState {
-    /// Waits for a worker.
+    /// It waits for a worker.
     Waiting,
-    /// A worker has it.
+    /// It is assigned to a worker.
     Assigned {
-        /// Which one.
+        /// The id of the worker.
         worker: String,
     },
-    /// Was done.
+    /// It was done.
     Done,
-    /// Was given up.
+    /// It was given up.
     Failed,
-    /// Was cancelled.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl TaskState {
-    /// Nothing follows.
+    /// Returns whether no other state can follow.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(self, TaskState::Done | TaskState::Failed | TaskState::Cancelled)
     }
 }
 
-/// How a task stands.
+/// The status of a task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskStatus {
-    /// Where it is on its way.
+    /// Its state.
     pub state: TaskState,
-    /// How often it was given to a worker so far.
+    /// How often it was assigned to a worker so far.
     pub attempts: u32,
-    /// What the worker that has it reported last.
+    /// The latest progress report of its worker.
     pub progress: Option<Progress>,
 }
 
-/// Why an attempt at a task came to nothing.
+/// Why an attempt at a task failed.
 ///
-/// Any error that a handler passes up with `?` is worth another attempt, except
-/// [`Error::Codec`] and [`Error::InvalidArgument`]: a payload that cannot be read stays so.
+/// Any error that a handler returns with `?` is transient, except [`Error::Codec`] and [`Error::InvalidArgument`]: a
+/// payload that cannot be decoded cannot be decoded by another attempt either.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Failure {
@@ -162,13 +163,13 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// Another attempt may succeed.
+    /// Creates a failure after which another attempt may succeed.
     #[must_use]
     pub fn transient(reason: impl fmt::Display) -> Self {
         Failure::Transient(reason.to_string())
     }
 
-    /// No attempt can succeed.
+    /// Creates a failure after which no attempt can succeed.
     #[must_use]
     pub fn permanent(reason: impl fmt::Display) -> Self {
         Failure::Permanent(reason.to_string())

@@ -1,8 +1,8 @@
-//! What the active master knows of tasks and workers, and how it stays up to date.
+//! The active master's knowledge of tasks and workers, and how it is kept up to date.
 //!
-//! In: events of two watches, and what the master itself has just tried. Out: maps to plan from.
-//! Whatever may have changed is marked and read again before the next plan, so that neither lost
-//! replies nor lost events need care of their own. Nodes that are not of the recipe are ignored.
+//! In: events of two watches, and the steps that the master itself has just tried. Out: maps to plan from. Whatever
+//! may have changed is marked and read again before the next plan, so that neither lost replies nor lost events need
+//! special handling. Nodes that are not of the recipe are ignored.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use super::plan::{Tasks, Workers};
 use super::task::TaskId;
 use crate::messaging::envelope::from_json;
 
-/// Reads that are under way at once.
+/// Reads that are in flight at once.
 const PIPELINE: usize = 128;
 
 /// A task as last read.
@@ -22,7 +22,7 @@ pub(super) struct KnownTask {
     pub(super) now: Versioned,
     pub(super) created: Zxid,
     pub(super) changed: Zxid,
-    /// Somebody has deleted its assignment by hand.
+    /// Its assignment was deleted by hand.
     pub(super) lacks_assignment: bool,
 }
 
@@ -43,22 +43,22 @@ pub(super) struct View {
 }
 
 impl View {
-    /// Nothing is known yet.
+    /// Creates a view in which nothing is known yet.
     pub(super) fn unread() -> Self {
         View { all_tasks: true, all_workers: true, ..View::default() }
     }
 
-    /// A task may have changed.
+    /// Marks a task that may have changed.
     pub(super) fn mark_task(&mut self, task: &TaskId) {
         self.tasks_to_read.insert(task.clone());
     }
 
-    /// Workers may have come or gone.
+    /// Marks the workers: some may have joined or left.
     pub(super) fn mark_workers(&mut self) {
         self.all_workers = true;
     }
 
-    /// The watch on the statuses says something.
+    /// Marks what an event of the watch on the statuses may have changed.
     pub(super) fn note_status(&mut self, paths: &Paths, update: &WatchUpdate) {
         let WatchUpdate::Event(event) = update else {
             self.all_tasks = true;
@@ -67,7 +67,7 @@ impl View {
         let below = event.path.strip_prefix(&paths.statuses());
         match below.and_then(|below| below.strip_prefix('/')).map(str::parse::<TaskId>) {
             Some(Ok(task)) => {
-                // Mostly our own doing, read back already.
+                // Usually a change of this master, which was read back already.
                 let is_known = self
                     .tasks
                     .get(&task)

@@ -1,9 +1,9 @@
-//! A worker: registers, carries out what it is given, reports.
+//! A worker: registers, carries out the tasks that are assigned to it, and reports.
 //!
-//! In: names in its directory of assignments. Out: executions, as many at once as the worker takes.
-//! An assignment that goes while its task runs (cancelled, or taken away) stops the task. When the
-//! session is over or may be (no server was heard of for a session timeout), or somebody deleted the registration, all
-//! tasks are stopped and the worker registers anew.
+//! In: names in its directory of assignments. Out: executions, as many at once as the worker takes. If an assignment
+//! is deleted while its task runs (cancelled, or taken away), the task is stopped. When the session has ended or may
+//! have (no server was heard from for a session timeout), or the registration was deleted, all tasks are stopped and
+//! the worker registers again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
@@ -27,13 +27,13 @@ use crate::error::{Error, Result};
 use crate::messaging::Progress;
 use crate::messaging::envelope::{from_json, to_json, user_json};
 use crate::path;
-use crate::patient::{patient, session_lost};
+use crate::retrying::{retrying, session_lost};
 
-/// The user's handler, whatever its type.
+/// The user's handler, with its type erased.
 pub(super) type Work =
     Arc<dyn Fn(Task) -> Pin<Box<dyn Future<Output = Result<Bytes, Failure>> + Send>> + Send + Sync>;
 
-/// A task in a worker's hands.
+/// A task that a worker carries out.
 #[derive(Clone, Debug)]
 pub struct Task {
     id: TaskId,
@@ -43,7 +43,7 @@ pub struct Task {
     token: u64,
     fenced: Fenced,
     reports: watch::Sender<Option<Progress>>,
-    /// Closed when the attempt is over.
+    /// Closed when the attempt has ended.
     over: watch::Receiver<()>,
 }
 
@@ -60,66 +60,65 @@ impl Task {
         Task { id, payload, attempt: number, attempts_max, token, fenced, reports, over }
     }
 
-    /// Its id.
+    /// Returns its id.
     #[must_use]
     pub fn id(&self) -> &TaskId {
         &self.id
     }
 
-    /// What was submitted.
+    /// Returns the payload that was submitted.
     #[must_use]
     pub fn payload(&self) -> &Bytes {
         &self.payload
     }
 
-    /// What was submitted, as JSON. With `?` in a handler, a payload that cannot be read fails the
-    /// task for good.
+    /// Returns the payload as JSON. With `?` in a handler, a payload that cannot be decoded fails the task for good.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         from_json(&format!("the payload of task {}", self.id), &self.payload)
     }
 
-    /// Which attempt this is, from 1. Earlier ones may have done part or all of the work.
+    /// Returns the number of this attempt, from 1. Earlier ones may have done part or all of the work.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         self.attempt
     }
 
-    /// No attempt follows if this one fails.
+    /// Returns whether no attempt follows if this one fails.
     #[must_use]
     pub fn is_last_attempt(&self) -> bool {
         self.attempt >= self.attempts_max
     }
 
-    /// A number that only grows from attempt to attempt, whichever worker makes it. A store that refuses tokens below
-    /// the highest it has seen is safe from an attempt that does not know yet that it is over.
+    /// Returns a number that only grows from attempt to attempt, whichever worker makes it. A store that rejects
+    /// tokens below the highest it has seen is safe from an attempt that does not know yet that it has ended.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.token
     }
 
-    /// A client whose writes fail with [`ErrorKind::Deposed`], and change nothing, once the task has ended, was
-    /// cancelled or was given to somebody else.
+    /// Returns a client whose writes fail with [`ErrorKind::Deposed`], and change nothing, once the task has ended,
+    /// was cancelled or was assigned again.
     #[must_use]
     pub fn fenced(&self) -> Fenced {
         self.fenced.clone()
     }
 
-    /// Whether this attempt is over, as far as this process can know: see [`Task::lost`].
+    /// Returns whether this attempt has ended, as far as this process can know: see [`Task::lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.over.has_changed().is_err()
     }
 
-    /// Resolves when the work must stop, for somebody else may do it now: no server was heard of for a session timeout,
-    /// the session has ended, or the task was cancelled or taken away. The handler itself is dropped then; this is
-    /// for work that it has started elsewhere, in a thread for example. Also resolves when the handler has returned.
+    /// Resolves when the work must stop, because another worker may do it now: no server was heard from for a session
+    /// timeout, the session has ended, or the task was cancelled or taken away. The handler itself is then dropped;
+    /// this is for work that it has started elsewhere, for example in a thread. Also resolves when the handler has
+    /// returned.
     pub async fn lost(&self) {
         // Nothing is ever sent.
         let _ = self.over.clone().changed().await;
     }
 
-    /// Tells those who follow the task how far it is. Never waits: what was not written yet is
-    /// replaced.
+    /// Reports progress to clients that follow the task. Never waits: a report that was not written yet is replaced.
     pub fn report(&self, progress: Progress) {
         self.reports.send_replace(Some(progress));
     }
@@ -164,7 +163,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker with a name that no other worker has at the same time.
+    /// Creates a worker with an id that no other worker has at the same time.
     pub fn new(client: &Client, root: &str, id: &str) -> Result<Self> {
         let paths = Paths::new(root)?;
         if id.is_empty() || id.contains('/') {
@@ -176,25 +175,25 @@ impl Worker {
         Ok(Worker { client, paths, id, concurrency: 1, progress_interval })
     }
 
-    /// How many tasks it takes at once; one unless said otherwise.
+    /// Sets how many tasks it takes at once; default 1.
     #[must_use]
     pub fn concurrency(mut self, tasks: usize) -> Self {
         self.concurrency = tasks;
         self
     }
 
-    /// The progress of a task is written at most once in each interval; 200 ms unless said otherwise.
+    /// Sets the interval in which the progress of a task is written at most once; default 200 ms.
     #[must_use]
     pub fn progress_interval(mut self, interval: Duration) -> Self {
         self.progress_interval = interval;
         self
     }
 
-    /// Works until the client is closed. Dropping the future stops all tasks where they stand and
-    /// takes the worker out, and the tasks go to others.
+    /// Works until the client is closed. Dropping the future stops all tasks at their current await point and removes
+    /// the registration; the tasks are then assigned to other workers.
     ///
-    /// A task may be carried out more than once, here or elsewhere, but only one result of it
-    /// counts. A handler that panics has failed one attempt.
+    /// A task may be carried out more than once, here or elsewhere, but only one result of it counts. A handler that
+    /// panics has failed one attempt.
     pub async fn run<F, W, R>(&self, work: F) -> Result<()>
     where
         F: Fn(Task) -> W + Send + Sync + 'static,
@@ -208,8 +207,8 @@ impl Worker {
         .await
     }
 
-    /// As [`Worker::run`], with payload and result as JSON. A payload that cannot be read fails its
-    /// task for good, and the handler is not called.
+    /// Like [`Worker::run`], with payload and result as JSON. A payload that cannot be decoded fails its task for
+    /// good, and the handler is not called.
     pub async fn run_json<F, W, P, R>(&self, work: F) -> Result<()>
     where
         F: Fn(Task, P) -> W + Send + Sync + 'static,
@@ -235,16 +234,16 @@ impl Worker {
                     if !self.client.is_managed() {
                         return Err(error.into());
                     }
-                    tracing::info!(worker = self.id, "the session is over; registering anew");
+                    tracing::info!(worker = self.id, "the session has ended; registering again");
                 }
                 ended => ended?,
             }
         }
     }
 
-    /// Works in this session as long as the registration is there.
+    /// Works in this session as long as the registration exists.
     async fn run_in(&self, session: &Session, work: &Work) -> herdsman_client::Result<()> {
-        let client = patient(&self.client.bound_to(session));
+        let client = retrying(&self.client.bound_to(session));
         self.paths.make(&client).await?;
         let nonce = Uuid::new_v4().to_string();
         let record = to_json(&WorkerRecord { limit: self.concurrency, nonce });
@@ -254,9 +253,10 @@ impl Worker {
         tokio::select! {
             served = self.serve(&client, incarnation, work) => served,
             lost = registration.lost() => lost,
-            // The session may be over, and the tasks with others. If it is not, the worker registers anew.
+            // The session may have ended, and the tasks may be assigned to other workers. If not, the worker
+            // registers again.
             () = session_lost(session) => {
-                tracing::info!(worker = self.id, "no server was heard of for a session timeout; tasks are stopped");
+                tracing::info!(worker = self.id, "no server was heard from for a session timeout; tasks are stopped");
                 Ok(())
             }
         }
@@ -270,11 +270,11 @@ impl Worker {
     ) -> herdsman_client::Result<()> {
         let directory = self.paths.assignments(&self.id);
         let mut updates = client.watch(&directory).await?;
-        let mut desk = Desk::default();
+        let mut executions = Executions::default();
         loop {
             let assigned = assignments(client, &directory).await?;
-            desk.keep_only(&assigned);
-            for name in desk.to_start(&assigned, self.concurrency) {
+            executions.keep_only(&assigned);
+            for name in executions.to_start(&assigned, self.concurrency) {
                 let execution = Execution {
                     client: client.clone(),
                     paths: self.paths.clone(),
@@ -283,27 +283,27 @@ impl Worker {
                     name: name.clone(),
                     progress_interval: self.progress_interval,
                 };
-                desk.start(name, execution.run(work.clone()));
+                executions.start(name, execution.run(work.clone()));
             }
             tokio::select! {
                 update = updates.next() => match update {
-                    Some(_) => desk.note_update(),
-                    // The session is over, or the client is closed: the next call says which.
+                    Some(_) => executions.note_update(),
+                    // The session has ended, or the client is closed: the next call returns the error.
                     None => return client.exists(&directory).await.map(drop),
                 },
-                () = desk.one_finished() => {}
+                () = executions.one_finished() => {}
             }
         }
     }
 }
 
-/// What the master has given us. Foreign names are ignored.
+/// Returns this worker's assignments. Names that do not belong to the recipe are ignored.
 async fn assignments(
     client: &Client,
     directory: &str,
 ) -> herdsman_client::Result<BTreeSet<AssignmentName>> {
     match client.children(directory).await {
-        // Made by the master with the first assignment.
+        // Created by the master with the first assignment.
         Err(error) if error.is_no_node() => Ok(BTreeSet::new()),
         Err(error) => Err(error),
         Ok(children) => {
@@ -312,23 +312,23 @@ async fn assignments(
     }
 }
 
-/// The assignments whose tasks run, and those that are listed but are not for us.
+/// The assignments whose tasks run, and those that are listed but are not for this worker.
 #[derive(Default)]
-struct Desk {
+struct Executions {
     executions: JoinSet<Attempted>,
     running: BTreeMap<AssignmentName, Running>,
-    passed_over: BTreeSet<AssignmentName>,
+    skipped: BTreeSet<AssignmentName>,
     /// How often the directory has changed.
     updates: u64,
 }
 
 struct Running {
     abort: AbortHandle,
-    /// [`Desk::updates`] when it was started.
+    /// [`Executions::updates`] when it was started.
     since: u64,
 }
 
-impl Desk {
+impl Executions {
     fn start(
         &mut self,
         name: AssignmentName,
@@ -338,28 +338,28 @@ impl Desk {
         self.running.insert(name, Running { abort, since: self.updates });
     }
 
-    /// Stops what is no longer assigned.
+    /// Stops tasks that are no longer assigned.
     fn keep_only(&mut self, assigned: &BTreeSet<AssignmentName>) {
         for (name, running) in &self.running {
             if !assigned.contains(name) {
                 running.abort.abort();
             }
         }
-        self.passed_over.retain(|name| assigned.contains(name));
+        self.skipped.retain(|name| assigned.contains(name));
     }
 
     fn to_start(&self, assigned: &BTreeSet<AssignmentName>, room: usize) -> Vec<AssignmentName> {
         let is_new = |name: &&AssignmentName| {
-            !self.running.contains_key(*name) && !self.passed_over.contains(*name)
+            !self.running.contains_key(*name) && !self.skipped.contains(*name)
         };
         let free = room.saturating_sub(self.running.len());
         assigned.iter().filter(is_new).take(free).cloned().collect()
     }
 
-    /// What was not for us may have been replaced by something that is.
+    /// Notes a change: an assignment that was skipped may have been replaced by one for this worker.
     fn note_update(&mut self) {
         self.updates += 1;
-        self.passed_over.clear();
+        self.skipped.clear();
     }
 
     /// Waits for the end of an execution; for ever if there is none.
@@ -369,22 +369,22 @@ impl Desk {
         };
         let (id, attempted) = match finished {
             Ok((id, attempted)) => (id, attempted),
-            // Stopped by us.
+            // Stopped by `keep_only`.
             Err(error) => (error.id(), Attempted::Settled),
         };
-        self.clear_away(id, attempted);
+        self.remove_finished(id, attempted);
     }
 
-    fn clear_away(&mut self, id: Id, attempted: Attempted) {
+    fn remove_finished(&mut self, id: Id, attempted: Attempted) {
         let finished = self.running.iter().find(|(_, running)| running.abort.id() == id);
         let Some((name, since)) = finished.map(|(name, running)| (name.clone(), running.since))
         else {
             return;
         };
         self.running.remove(&name);
-        // After an update it may be another assignment than the one that was looked at.
+        // After an update it may be a different assignment from the one that was read.
         if attempted == Attempted::Left && since == self.updates {
-            self.passed_over.insert(name);
+            self.skipped.insert(name);
         }
     }
 }

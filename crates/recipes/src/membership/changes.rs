@@ -1,7 +1,7 @@
 //! Changes of a roster as a stream.
 //!
-//! A stream remembers the snapshot that its reader has seen and compares it with the newest. So
-//! there is no queue that could overflow: a slow reader gets fewer changes, which lead to the same end.
+//! A stream stores the snapshot that its reader has seen and compares it with the newest. So there is no queue that
+//! could overflow: a slow reader gets fewer changes, which lead to the same final state.
 
 use std::sync::Arc;
 
@@ -10,25 +10,25 @@ use tokio::sync::watch;
 use super::roster::{Roster, Snapshot};
 use crate::events::Events;
 
-/// Somebody came, went or changed.
+/// A member joined, left or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change<T> {
-    /// Came.
+    /// It joined.
     Joined(Arc<T>),
-    /// Is another than before, for example with other data.
+    /// It has changed, for example its data.
     Changed(Arc<T>),
-    /// Went. As it was last seen.
+    /// It left. This is its last known state.
     Left(Arc<T>),
 }
 
-/// How the roster changes from now on.
+/// Returns the changes of the roster from now on.
 pub(crate) fn changes<T: Send + Sync + 'static>(roster: &Roster<T>) -> Events<Change<T>> {
     let mut snapshots = roster.subscribe();
     let seen = snapshots.borrow_and_update().clone();
     differences(snapshots, seen)
 }
 
-/// The same, but those who are there already are reported as if they came now.
+/// Does the same, but first reports the existing members as joined.
 pub(crate) fn changes_from_nothing<T: Send + Sync + 'static>(
     roster: &Roster<T>,
 ) -> Events<Change<T>> {

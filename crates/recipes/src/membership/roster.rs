@@ -1,11 +1,11 @@
 //! The children of a node, with or without their data, kept up to date by a task.
 //!
-//! In: a path, and how to read a child. Out: the latest snapshot, through a channel that holds just
-//! one. One recursive persistent watch serves all children and also sees the parent go and come
-//! back, as containers do; it needs a server of version 3.6. What lies deeper is ignored.
+//! In: a path, and how to read a child. Out: the latest snapshot, through a channel that holds only one. One
+//! recursive persistent watch serves all children and also reports that the parent was deleted and created again, as
+//! happens with containers; it needs a server of version 3.6. Descendants below the children are ignored.
 //!
-//! Invariant: a snapshot is replaced only by one that was read from a server. While none can be
-//! reached, the last one stays.
+//! Invariant: a snapshot is replaced only by one that was read from a server. While no server can be reached, the
+//! last one stays.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,14 +21,14 @@ use super::changes::Change;
 use crate::path::child;
 use crate::persistent_node::Pace;
 
-/// Reads that are under way at once.
+/// Reads that are in flight at once.
 const PIPELINE: usize = 64;
 /// Events that are taken together before their nodes are read.
 const EVENTS_AT_ONCE_MAX: usize = 1024;
 
-/// What is wanted of each child.
+/// What to read of each child.
 pub(crate) enum Content<T> {
-    /// Its name: no child is ever read.
+    /// Only its name: no child is ever read.
     NamesOnly(Box<Name<T>>),
     /// Its data and stat.
     Data(Box<Decode<T>>),
@@ -45,7 +45,7 @@ pub(crate) struct Snapshot<T> {
 
 #[derive(Debug)]
 struct Entry<T> {
-    /// The change that made it what it is.
+    /// The last change of its data.
     mzxid: Zxid,
     value: Arc<T>,
 }
@@ -83,7 +83,7 @@ impl<T> Snapshot<T> {
         self.iter().map(|(name, value)| (name.to_owned(), Arc::clone(value))).collect()
     }
 
-    /// This, and those of `before` that are named.
+    /// Returns this snapshot together with the named entries of `before`.
     pub(crate) fn with_kept<'n>(
         &self,
         before: &Snapshot<T>,
@@ -98,7 +98,7 @@ impl<T> Snapshot<T> {
         Snapshot { by_name }
     }
 
-    /// What leads from this to the `next`: first those who left, then the others in order.
+    /// Returns the changes from this snapshot to `next`: first the members that left, then the others in order.
     pub(crate) fn changes_to(&self, next: &Snapshot<T>) -> impl Iterator<Item = Change<T>> {
         let left = self.by_name.iter().filter(|(name, _)| !next.by_name.contains_key(*name));
         let left = left.map(|(_, entry)| Change::Left(Arc::clone(&entry.value)));
@@ -141,7 +141,7 @@ impl<T> fmt::Debug for Roster<T> {
 }
 
 impl<T: Send + Sync + 'static> Roster<T> {
-    /// Watches, reads all, and goes on in the background.
+    /// Sets the watch, reads all children, and continues in the background.
     pub(crate) async fn open(client: &Client, path: &str, content: Content<T>) -> Result<Self> {
         let watch = client.watch(path).recursive().await?;
         let (send, snapshots) = watch::channel(Snapshot::empty());
@@ -157,7 +157,7 @@ impl<T: Send + Sync + 'static> Roster<T> {
         Ok(Roster { snapshots })
     }
 
-    /// Snapshots that come from elsewhere.
+    /// Creates a roster of snapshots that another task makes.
     pub(crate) fn from_snapshots(snapshots: watch::Receiver<Snapshot<T>>) -> Self {
         Roster { snapshots }
     }
@@ -166,7 +166,7 @@ impl<T: Send + Sync + 'static> Roster<T> {
         self.snapshots.borrow().clone()
     }
 
-    /// The snapshots, beginning with the latest.
+    /// Returns a receiver of the snapshots, beginning with the latest.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Snapshot<T>> {
         self.snapshots.clone()
     }
@@ -180,15 +180,15 @@ struct Reader<T> {
     pace: Pace,
 }
 
-/// What a batch of events asks for.
+/// What a batch of events requires to be read.
 enum Dirty {
-    /// These children may have changed; those that are false were deleted last.
+    /// These children may have changed; the last event of those with `false` was a deletion.
     Children(BTreeMap<String, bool>),
     Everything,
 }
 
 impl<T: Send + Sync + 'static> Reader<T> {
-    /// Follows the events until nobody wants to know any more or the client is over.
+    /// Follows the events until all receivers are dropped or the client is closed.
     async fn run(mut self, mut watch: PersistentWatch) {
         loop {
             let dirty = tokio::select! {
@@ -200,10 +200,10 @@ impl<T: Send + Sync + 'static> Reader<T> {
                 return;
             };
             while let Err(error) = self.catch_up(&dirty).await {
-                tracing::debug!(%error, path = self.path, "reading children again later");
+                tracing::debug!(%error, path = self.path, "reading the children failed; trying again later");
                 let pause = self.pace.pause_before_attempt(Instant::now());
                 tokio::select! {
-                    has_future = self.wait_for_better_times(pause) => if !has_future { return },
+                    has_future = self.wait_for_connection(pause) => if !has_future { return },
                     () = self.snapshots.closed() => return,
                 }
                 dirty = Dirty::Everything;
@@ -211,7 +211,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// The next event, and all others that are there already.
+    /// Waits for the next event, and returns it with all others that have arrived.
     async fn collect(&self, watch: &mut PersistentWatch) -> Option<Dirty> {
         let mut dirty = Dirty::Children(BTreeMap::new());
         let mut update = Some(watch.next().await?);
@@ -233,7 +233,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     }
 
     /// Waits for a connection; false if there will be none any more.
-    async fn wait_for_better_times(&self, pause: Duration) -> bool {
+    async fn wait_for_connection(&self, pause: Duration) -> bool {
         sleep(pause).await;
         self.client.connected_session().await.is_ok()
     }
@@ -270,7 +270,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
         Ok(())
     }
 
-    /// Reads these children, some at a time. Those that have gone meanwhile are left out.
+    /// Reads these children, some at a time. Those that were deleted meanwhile are left out.
     async fn read(&self, names: &[&str], before: &Snapshot<T>) -> Result<Vec<(String, Entry<T>)>> {
         let decode = match &self.content {
             Content::NamesOnly(make) => return Ok(names_only(names, before, make)),
@@ -285,7 +285,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
                     Ok(node) => read.push(entry_of(name, &node, before, decode)),
                     Err(error) if error.is_no_node() => {}
                     Err(error) if *error.kind() == ErrorKind::NoAuth => {
-                        tracing::warn!(%error, "a child is left out");
+                        tracing::warn!(%error, "a child cannot be read; it is left out");
                     }
                     Err(error) => return Err(error),
                 }
@@ -299,7 +299,7 @@ impl<T: Send + Sync + 'static> Reader<T> {
     }
 }
 
-/// A child that has not changed keeps its value, and is not decoded again.
+/// Returns the entry of a child. One that has not changed keeps its value, and is not decoded again.
 fn entry_of<T>(
     name: &str,
     node: &Node,
@@ -335,7 +335,7 @@ impl Dirty {
     }
 }
 
-/// The next update if there is one already.
+/// Returns the next update if it has arrived.
 async fn ready_now(watch: &mut PersistentWatch) -> Option<WatchUpdate> {
     tokio::select! {
         biased;

@@ -1,11 +1,11 @@
 //! Carries out commands, each once and in order, and acknowledges them.
 //!
-//! In: the commands that name this client. Out: acknowledgements. How far the client is stands in a
-//! node of its own, which is moved on in the same transaction that acknowledges: so a command that
-//! was acknowledged is not carried out again, not even after a restart, and a lost reply changes
-//! nothing. Between carrying out and acknowledging the program may die, or lose its place to another with the same id:
-//! it stops when it has not heard of a server for a session timeout, or its node has gone. [`Repetition`] says
-//! what is done about the command that was under way.
+//! In: the commands that name this client. Out: acknowledgements. The position of the client is stored in a separate
+//! node, which is advanced in the same transaction that acknowledges: so a command that was acknowledged is not
+//! carried out again, not even after a restart, and a lost reply changes nothing. Between carrying out and
+//! acknowledging, the program may die, or another client with the same id may take its place: it stops when it has
+//! not heard from a server for a session timeout, or its node was deleted. [`Repetition`] sets what to do about the
+//! command that was in progress.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -16,27 +16,28 @@ use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
 use super::commands::{Ack, Address, CommandId, Paths, Position, check_client};
-use super::envelope::{from_json, open, to_json};
+use super::envelope::{decode_envelope, from_json, to_json};
 use crate::error::{Error, Result};
-use crate::patient::{begins_again, patient, session_lost};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
+use crate::retrying::{must_restart, retrying, session_lost};
 use crate::until_known::{unless, until_known};
 
-/// Largest answer; a larger one becomes a failure.
+/// The maximum size of an answer; a larger one becomes a failure.
 const BYTES_MAX: usize = 1_000_000;
 
-/// What becomes of a command that was begun and not acknowledged when the program died or lost its place.
+/// What to do about a command that was begun and not acknowledged when the program died or another client took its
+/// place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Repetition {
     /// It is carried out again: at least once.
     #[default]
     Repeat,
-    /// It is acknowledged as failed: at most once. Costs one more write a command.
+    /// It is acknowledged as failed: at most once. Costs one more write for each command.
     GiveUp,
 }
 
-/// A command in a client's hands.
+/// A command that a client carries out.
 #[derive(Clone, Debug)]
 pub struct Command {
     id: CommandId,
@@ -44,38 +45,38 @@ pub struct Command {
 }
 
 impl Command {
-    /// Its id.
+    /// Returns its id.
     #[must_use]
     pub fn id(&self) -> &CommandId {
         &self.id
     }
 
-    /// What was sent.
+    /// Returns the payload that was sent.
     #[must_use]
     pub fn payload(&self) -> &Bytes {
         &self.payload
     }
 
-    /// What was sent, as JSON. With `?` in a handler whose error is a `String`, use
-    /// `.map_err(|error| error.to_string())`: the command is acknowledged as failed then.
+    /// Returns the payload as JSON. With `?` in a handler whose error is a `String`, use `.map_err(|error|
+    /// error.to_string())`: the command is then acknowledged as failed.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T> {
         from_json(&format!("command {}", self.id), &self.payload)
     }
 }
 
-/// One that receives commands. See [`Dispatcher`](super::Dispatcher) for an example.
+/// A receiver of commands. See [`Dispatcher`](super::Dispatcher) for an example.
 #[derive(Debug)]
-#[must_use = "commands are carried out by run"]
+#[must_use = "commands are only carried out by `run`"]
 pub struct CommandClient {
     executor: Executor,
     presence: PersistentNode,
 }
 
 impl CommandClient {
-    /// Joins as `id`, and waits until that is so: commands sent to all from now on are for this
-    /// client too. If the id is taken by another session, waits until it is free.
+    /// Joins as `id`, and waits until the node exists: commands sent to all clients from now on are for this client
+    /// too. If the id is taken by another session, waits until it is free.
     pub async fn join(client: &Client, root: &str, id: &str) -> Result<Self> {
-        let client = patient(client);
+        let client = retrying(client);
         let paths = Paths::new(root)?;
         let id = check_client(&paths, id)?.to_owned();
         let options = PersistentNode::at(&client, &paths.client(&id), "");
@@ -85,19 +86,19 @@ impl CommandClient {
         Ok(CommandClient { executor, presence })
     }
 
-    /// What becomes of a command that was begun and not acknowledged when the program died or lost its place.
+    /// Sets what to do about a command that was begun and not acknowledged when the program died or another client
+    /// took its place.
     pub fn repetition(mut self, repetition: Repetition) -> Self {
         self.executor.repetition = repetition;
         self
     }
 
-    /// Carries out commands, one after the other, until the client is closed. Dropping the future
-    /// leaves. A handler that fails or panics is acknowledged as failed.
+    /// Carries out commands, one after the other, until the client is closed. Dropping the future leaves. If the
+    /// handler fails or panics, the command is acknowledged as failed.
     ///
-    /// The handler is dropped when no server was heard of for a session timeout, the session has ended, or
-    /// somebody has deleted the node that shows this client's presence: another client with the same id may do
-    /// its work now. When the place is this client's again, it goes on; [`Repetition`] says what becomes of the
-    /// command.
+    /// The handler is dropped when no server was heard from for a session timeout, the session has ended, or the node
+    /// that shows this client's presence was deleted: another client with the same id may then do its work. When the
+    /// node is this client's again, it continues; [`Repetition`] sets what to do about the command.
     pub async fn run<F, W, R>(self, handle: F) -> Result<()>
     where
         F: Fn(Command) -> W + Send + Sync + 'static,
@@ -109,7 +110,7 @@ impl CommandClient {
         loop {
             let session = executor.client.connected_session().await?;
             match executor.run_in(&session, &handle).await {
-                Err(error) if begins_again(&executor.client, &error) => {
+                Err(error) if must_restart(&executor.client, &error) => {
                     tracing::info!(id = executor.id, %error, "commands wait until this client is present again");
                 }
                 ended => ended?,
@@ -117,7 +118,7 @@ impl CommandClient {
         }
     }
 
-    /// Leaves, and waits until the others can see it.
+    /// Leaves, and waits until other clients can see that.
     pub async fn leave(self) -> Result<()> {
         self.presence.close().await
     }
@@ -133,7 +134,7 @@ struct Executor {
 }
 
 impl Executor {
-    /// Carries out commands in this session as long as our presence is there.
+    /// Carries out commands in this session as long as this client is present.
     async fn run_in<F, W, R>(&self, session: &Session, handle: &F) -> Result<()>
     where
         F: Fn(Command) -> W,
@@ -144,7 +145,7 @@ impl Executor {
         let work = async {
             let (is_present, changed) = bound.watch_presence(session).await?;
             if !is_present {
-                // It was lost a moment ago, or another client has the place.
+                // It was lost a moment ago, or another client has the node.
                 return Ok(changed.await.map(drop)?);
             }
             tokio::select! {
@@ -158,14 +159,14 @@ impl Executor {
         }
     }
 
-    /// Whether our presence is there in this session.
+    /// Returns whether this client is present in this session, and a watch on that.
     async fn watch_presence(&self, session: &Session) -> Result<(bool, Watch)> {
         let (stat, watch) = self.client.exists(&self.paths.client(&self.id)).watch().await?;
         let is_ours = stat.is_some_and(|stat| stat.ephemeral_owner == session.id().0);
         Ok((is_ours, watch))
     }
 
-    /// Resolves when it is not there any more; fails when the session is over.
+    /// Resolves when this client is no longer present; fails when the session has ended.
     async fn presence_lost(&self, session: &Session, mut changed: Watch) -> Result<()> {
         loop {
             changed.await?;
@@ -190,12 +191,12 @@ impl Executor {
             settled.retain(|id| ids.contains(id));
             for id in ids {
                 if !settled.contains(&id) {
-                    self.see_to(&id, handle).await?;
+                    self.process(&id, handle).await?;
                     settled.insert(id);
                 }
             }
             if updates.next().await.is_none() {
-                // The session is over, or the client is closed: the next call says which.
+                // The session has ended, or the client is closed: the next call returns the error.
                 return Ok(self.client.exists(&directory).await.map(drop)?);
             }
         }
@@ -224,8 +225,8 @@ impl Executor {
         }
     }
 
-    /// Carries a command out if it is for us and was not before.
-    async fn see_to<F, W, R>(&self, id: &CommandId, handle: &F) -> Result<()>
+    /// Carries a command out if it is for this client and was not carried out before.
+    async fn process<F, W, R>(&self, id: &CommandId, handle: &F) -> Result<()>
     where
         F: Fn(Command) -> W,
         W: Future<Output = std::result::Result<R, String>> + Send + 'static,
@@ -235,7 +236,7 @@ impl Executor {
         let Some(node) = self.client.get(&path).await.optional()? else {
             return Ok(());
         };
-        let (address, payload) = match open::<Address>(&path, &node.data) {
+        let (address, payload) = match decode_envelope::<Address>(&path, &node.data) {
             Ok(opened) => opened,
             Err(error) => {
                 tracing::warn!(%error, "not a command; ignored");
@@ -247,12 +248,12 @@ impl Executor {
         if czxid <= position.done || !address.to.contains(&self.id) {
             return Ok(());
         }
-        let mut turn = TurnAt { czxid, position, version };
-        let outcome = match self.begin(&mut turn).await? {
+        let mut current = CurrentCommand { czxid, position, version };
+        let outcome = match self.begin(&mut current).await? {
             Beginning::Interrupted => Err("interrupted: begun, and perhaps done".to_owned()),
             Beginning::First => run_handler(handle(Command { id: id.clone(), payload })).await,
         };
-        self.acknowledge(id, &turn, &outcome).await
+        self.acknowledge(id, &current, &outcome).await
     }
 
     async fn position(&self) -> Result<(Position, i32)> {
@@ -261,22 +262,22 @@ impl Executor {
         Ok((from_json(&path, &node.data)?, node.stat.version))
     }
 
-    /// Writes down that the command is begun, if that is wanted.
-    async fn begin(&self, turn: &mut TurnAt) -> Result<Beginning> {
+    /// Records that the command was begun, if `repetition` requires that.
+    async fn begin(&self, current: &mut CurrentCommand) -> Result<Beginning> {
         if self.repetition == Repetition::Repeat {
             return Ok(Beginning::First);
         }
-        if turn.position.started == turn.czxid {
+        if current.position.started == current.czxid {
             return Ok(Beginning::Interrupted);
         }
-        let begun = Position { started: turn.czxid, ..turn.position };
+        let begun = Position { started: current.czxid, ..current.position };
         let path = self.paths.position(&self.id);
         let set = until_known(async || {
-            self.client.set(&path, to_json(&begun)).version(turn.version).await.map(drop)
+            self.client.set(&path, to_json(&begun)).version(current.version).await.map(drop)
         });
         match set.await {
             Ok(()) => {}
-            // Our own, whose reply was lost: nobody else writes here while we are present.
+            // This client's own write, whose reply was lost: no other client writes here while this one is present.
             Err(error) if *error.kind() == ErrorKind::BadVersion => {
                 let (found, _) = self.position().await?;
                 if found != begun {
@@ -285,49 +286,49 @@ impl Executor {
             }
             Err(error) => return Err(error.into()),
         }
-        *turn = TurnAt { position: begun, version: turn.version + 1, ..*turn };
+        *current = CurrentCommand { position: begun, version: current.version + 1, ..*current };
         Ok(Beginning::First)
     }
 
-    /// Acknowledges and moves on, in one transaction.
+    /// Acknowledges the command and advances the position, in one transaction.
     async fn acknowledge(
         &self,
         id: &CommandId,
-        turn: &TurnAt,
+        current: &CurrentCommand,
         outcome: &std::result::Result<Bytes, String>,
     ) -> Result<()> {
-        let next = Position { done: turn.czxid, ..turn.position };
+        let next = Position { done: current.czxid, ..current.position };
         let position =
-            Op::set(&self.paths.position(&self.id), to_json(&next)).version(turn.version);
+            Op::set(&self.paths.position(&self.id), to_json(&next)).version(current.version);
         let ack = Op::create(&self.paths.ack(id, &self.id), Ack::encode(outcome));
         let ops = [position.clone(), ack];
         let done = until_known(async || self.client.transaction(ops.clone()).await);
         match done.await {
-            // The position had moved on: by the attempt whose reply was lost.
-            Err(error) if *error.kind() == ErrorKind::BadVersion => self.check_done(turn).await,
-            // There was an acknowledgement before the position: somebody has reset it.
-            Err(error) if error.is_node_exists() => self.move_on(position).await,
+            // The position had been advanced by the attempt whose reply was lost.
+            Err(error) if *error.kind() == ErrorKind::BadVersion => self.check_done(current).await,
+            // There was an acknowledgement although the position is before it: the position was reset by hand.
+            Err(error) if error.is_node_exists() => self.advance(position).await,
             // The command was cleaned up meanwhile.
-            Err(error) if error.is_no_node() => self.move_on(position).await,
+            Err(error) if error.is_no_node() => self.advance(position).await,
             done => Ok(done.map(drop)?),
         }
     }
 
-    async fn move_on(&self, position: Op) -> Result<()> {
+    async fn advance(&self, position: Op) -> Result<()> {
         let moved = until_known(async || self.client.transaction([position.clone()]).await);
         Ok(unless(moved.await.map(drop), &ErrorKind::BadVersion)?)
     }
 
-    async fn check_done(&self, turn: &TurnAt) -> Result<()> {
+    async fn check_done(&self, current: &CurrentCommand) -> Result<()> {
         let (position, _) = self.position().await?;
-        // Otherwise somebody else has our name, and our place.
-        if position.done >= turn.czxid { Ok(()) } else { Err(Error::Lost) }
+        // Otherwise another client with the same id has taken this one's place.
+        if position.done >= current.czxid { Ok(()) } else { Err(Error::Lost) }
     }
 }
 
-/// Where the client stands when a command's turn comes.
+/// The state of the client when it is about to carry out a command.
 #[derive(Clone, Copy, Debug)]
-struct TurnAt {
+struct CurrentCommand {
     czxid: i64,
     position: Position,
     version: i32,
@@ -338,7 +339,7 @@ enum Beginning {
     Interrupted,
 }
 
-/// In a task of its own, for a handler that panics must not take the client with it.
+/// Runs the handler in a separate task, because a handler that panics must not end the client.
 async fn run_handler<R: Into<Bytes>>(
     handling: impl Future<Output = std::result::Result<R, String>> + Send + 'static,
 ) -> std::result::Result<Bytes, String> {

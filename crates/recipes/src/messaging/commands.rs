@@ -1,30 +1,30 @@
-//! The nodes of commands, and what is written in them.
+//! The nodes of commands, and their data.
 //!
 //! ```text
-//! <root>/clients/<client>                   ephemeral: who is there
-//! <root>/commands/_c_<uuid>-cmd-<n>         {"to":["a","b"]}\n<payload>
+//! <root>/clients/<client>                   ephemeral: a client that is present
+//! <root>/clients/<client>                   ephemeral: a client that is present
 //! <root>/commands/_c_<uuid>-cmd-<n>/<client>    {"ok":true}\n<answer>: an acknowledgement
 //! <root>/positions/<client>                 {"done":<czxid>,"started":<czxid>}: how far a client is
-//! ```
-//! A command names those it is for, so that one who joins later has nothing to do with it. The
-//! acknowledgements are its children: they go with it, and none can come for a command that was
-//! cleaned up. Commands are numbered by the server, for their order; positions are czxids, which go
-//! on growing even if the directory is deleted and the numbers begin again.
+//! <root>/positions/<client>                 {"done":<czxid>,"started":<czxid>}: the position of a client
+//! A command names its recipients, so it does not concern clients that join later. The acknowledgements are its
+//! children: they are deleted with it, and no acknowledgement of a command that was cleaned up can be created.
+//! Commands are numbered by the server, for their order; positions are czxids, which keep growing even if the
+//! directory is deleted and the numbers start again.
 
 use std::fmt;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 
-use super::envelope::{open, seal};
+use super::envelope::{decode_envelope, encode_envelope};
 use crate::error::{Error, Result};
 use crate::path;
 use crate::sequence::split_name;
 
-/// What stands before the number of a command.
+/// The text before the number of a command.
 pub(super) const MARKER: &str = "-cmd-";
 
-/// Where the nodes are.
+/// The paths of the nodes.
 #[derive(Clone, Debug)]
 pub(super) struct Paths {
     root: String,
@@ -48,7 +48,7 @@ impl Paths {
         format!("{}/commands", self.root)
     }
 
-    /// To be completed by a protected sequential create.
+    /// Returns a prefix, to be completed by a protected sequential create.
     pub(super) fn new_command(&self) -> String {
         format!("{}/commands/cmd-", self.root)
     }
@@ -66,7 +66,7 @@ impl Paths {
     }
 }
 
-/// The name of a client, which is part of paths.
+/// Checks the name of a client, which is part of paths.
 pub(super) fn check_client<'n>(paths: &Paths, name: &'n str) -> Result<&'n str> {
     if name.is_empty() || name.contains('/') {
         return Err(Error::invalid(format!("{name:?} cannot be the id of a client")));
@@ -75,7 +75,7 @@ pub(super) fn check_client<'n>(paths: &Paths, name: &'n str) -> Result<&'n str> 
     Ok(name)
 }
 
-/// Names a command. Ordered as the commands are.
+/// The id of a command. Ids are ordered like the commands.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CommandId {
     sequence: i32,
@@ -83,7 +83,7 @@ pub struct CommandId {
 }
 
 impl CommandId {
-    /// `None` for foreign names.
+    /// Parses a name; `None` for names that do not belong to the recipe.
     pub(super) fn from_name(name: &str) -> Option<Self> {
         let sequence = split_name(name, MARKER)?.sequence;
         Some(CommandId { sequence, name: name.to_owned() })
@@ -102,12 +102,12 @@ pub(super) struct Address {
     pub(super) to: Vec<String>,
 }
 
-/// What `positions/<client>` holds.
+/// The data of `positions/<client>`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Position {
     /// The czxid of the last command that was acknowledged.
     pub(super) done: i64,
-    /// The czxid of the last command that was begun, if the client writes that down.
+    /// The czxid of the last command that was begun, if the client records that.
     #[serde(default)]
     pub(super) started: i64,
 }
@@ -118,26 +118,26 @@ struct AckHeader {
     ok: bool,
 }
 
-/// What a client has answered to a command.
+/// A client's answer to a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Ack {
-    /// Who.
+    /// The id of the client.
     pub client: String,
-    /// What came of it: an answer, or what went wrong.
+    /// The result: an answer, or a description of the failure.
     pub outcome: std::result::Result<Bytes, String>,
 }
 
 impl Ack {
     pub(super) fn encode(outcome: &std::result::Result<Bytes, String>) -> Bytes {
         match outcome {
-            Ok(answer) => seal(&AckHeader { ok: true }, answer),
-            Err(reason) => seal(&AckHeader { ok: false }, reason.as_bytes()),
+            Ok(answer) => encode_envelope(&AckHeader { ok: true }, answer),
+            Err(reason) => encode_envelope(&AckHeader { ok: false }, reason.as_bytes()),
         }
     }
 
     pub(super) fn decode(client: &str, path: &str, data: &Bytes) -> Result<Self> {
-        let (header, body) = open::<AckHeader>(path, data)?;
+        let (header, body) = decode_envelope::<AckHeader>(path, data)?;
         let outcome = match header.ok {
             true => Ok(body),
             false => Err(String::from_utf8_lossy(&body).into_owned()),

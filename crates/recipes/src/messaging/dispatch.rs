@@ -1,8 +1,8 @@
-//! Sends commands to many clients and gathers their acknowledgements.
+//! Sends commands to many clients and collects their acknowledgements.
 //!
-//! In: a payload, and for whom. Out: the acknowledgements as they come, who is missing, and who has
-//! gone without one. The number of commands that are kept is bounded; the oldest are deleted with
-//! their acknowledgements, answered or not. Needs ZooKeeper 3.6.
+//! In: a payload, and its recipients. Out: the acknowledgements as they arrive, which ones are missing, and which
+//! clients have left without one. The number of commands that are kept is bounded; the oldest are deleted with their
+//! acknowledgements, whether they were answered or not. Needs ZooKeeper 3.6.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -11,15 +11,15 @@ use herdsman_client::{Client, ErrorKind, PersistentWatch};
 use serde::Serialize;
 
 use super::commands::{Ack, Address, CommandId, Paths, check_client};
-use super::envelope::{seal, user_json};
+use super::envelope::{encode_envelope, user_json};
 use crate::error::{Error, Result};
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// Commands that are kept unless the dispatcher says otherwise.
+/// Commands that are kept by default.
 const HISTORY_MAX: usize = 64;
-/// Clients that one command can name.
+/// The maximum number of recipients of a command.
 const RECIPIENTS_MAX: usize = 10_000;
-/// Largest command, recipients included: less than a znode's limit.
+/// The maximum size of a command, including its recipients: less than a znode's limit.
 const BYTES_MAX: usize = 1_000_000;
 /// A console that sends commands.
 ///
@@ -53,38 +53,38 @@ pub struct Dispatcher {
 }
 
 impl Dispatcher {
-    /// Sends commands to the clients at `root`.
+    /// Creates a dispatcher for the clients at `root`.
     pub fn new(client: &Client, root: &str) -> Result<Self> {
-        let client = patient(client);
+        let client = retrying(client);
         Ok(Dispatcher { paths: Paths::new(root)?, client, history_max: HISTORY_MAX })
     }
 
-    /// How many commands are kept; 64 unless said otherwise, and at least one. A client that is
-    /// away while more are sent misses the oldest.
+    /// Sets how many commands are kept; default 64, at least one. A client that is absent while more are sent misses
+    /// the oldest.
     #[must_use]
     pub fn history_max(mut self, commands: usize) -> Self {
         self.history_max = commands.max(1);
         self
     }
 
-    /// Who is there at this moment.
+    /// Returns the clients that are present at this moment.
     pub async fn clients(&self) -> Result<Vec<String>> {
         Ok(present(&self.client, &self.paths).await?.into_iter().collect())
     }
 
-    /// Sends a command to all who are there at this moment. It is sent once, even if a reply is
-    /// lost; if this future is dropped before it is done, the command is taken back if possible.
+    /// Sends a command to all clients that are present at this moment. It is sent once, even if a reply is lost; if
+    /// this future is dropped before it is done, the command is withdrawn if possible.
     pub async fn dispatch(&self, payload: impl Into<Bytes>) -> Result<Dispatched> {
         let to = present(&self.client, &self.paths).await?;
         self.send(to, payload.into()).await
     }
 
-    /// As [`Dispatcher::dispatch`], with a value as JSON.
+    /// Like [`Dispatcher::dispatch`], with a value as JSON.
     pub async fn dispatch_json(&self, payload: &impl Serialize) -> Result<Dispatched> {
         self.dispatch(user_json(payload)?).await
     }
 
-    /// Sends a command to these. Those who are away get it when they come back, if it has not been
+    /// Sends a command to these clients. Those that are absent get it when they join again, if it has not been
     /// cleaned up until then.
     pub async fn dispatch_to<'n>(
         &self,
@@ -98,11 +98,12 @@ impl Dispatcher {
 
     async fn send(&self, to: BTreeSet<String>, payload: Bytes) -> Result<Dispatched> {
         if to.len() > RECIPIENTS_MAX {
-            let text = format!("{} recipients are more than {RECIPIENTS_MAX}", to.len());
+            let text =
+                format!("{} recipients are too many, the limit is {RECIPIENTS_MAX}", to.len());
             return Err(Error::invalid(text));
         }
         let address = Address { to: to.iter().cloned().collect() };
-        let data = seal(&address, &payload);
+        let data = encode_envelope(&address, &payload);
         if data.len() > BYTES_MAX {
             return Err(Error::invalid(format!("a command of {} bytes is too large", data.len())));
         }
@@ -110,7 +111,7 @@ impl Dispatcher {
         let created = create.sequential().parents().protected().await?;
         let id = CommandId::from_name(created.name()).ok_or_else(|| Error::Codec {
             path: created.path.clone(),
-            reason: "the server gave the command a strange name".to_owned(),
+            reason: "the server gave the command an unexpected name".to_owned(),
         })?;
         self.clean_up(&id).await?;
         Dispatched::start(self, id, to).await
@@ -142,9 +143,9 @@ async fn present(client: &Client, paths: &Paths) -> Result<BTreeSet<String>> {
 pub enum Answer {
     /// It has acknowledged the command.
     Acked(Ack),
-    /// It has gone without an acknowledgement. It may come back and make up for it.
+    /// It has left without an acknowledgement. It may still acknowledge the command after it has joined again.
     Left {
-        /// Who.
+        /// The id of the client.
         client: String,
     },
 }
@@ -156,12 +157,12 @@ pub struct Dispatched {
     paths: Paths,
     id: CommandId,
     missing: BTreeSet<String>,
-    /// Those of the missing who are away, as far as they were reported.
+    /// Missing recipients that were reported as having left.
     left: BTreeSet<String>,
     ready: VecDeque<Result<Answer>>,
     acks_changed: PersistentWatch,
     clients_changed: PersistentWatch,
-    must_look: bool,
+    must_read: bool,
 }
 
 impl Dispatched {
@@ -176,24 +177,25 @@ impl Dispatched {
             missing: to,
             left: BTreeSet::new(),
             ready: VecDeque::new(),
-            must_look: true,
+            must_read: true,
         })
     }
 
-    /// The command.
+    /// Returns the id of the command.
     #[must_use]
     pub fn id(&self) -> &CommandId {
         &self.id
     }
 
-    /// Recipients whose acknowledgement was not returned by [`Dispatched::next`] or waits for it.
+    /// Returns the recipients whose acknowledgement has neither been returned by [`Dispatched::next`] nor is ready
+    /// for it.
     #[must_use]
     pub fn missing(&self) -> Vec<&str> {
         self.missing.iter().map(String::as_str).collect()
     }
 
-    /// The next answer; `None` when all recipients have acknowledged. An acknowledgement that cannot
-    /// be read is an [`Error::Codec`], and counts. When the command was cleaned up meanwhile, that is
+    /// Returns the next answer; `None` when all recipients have acknowledged. An acknowledgement that cannot be
+    /// decoded is an [`Error::Codec`], and counts. If the command was cleaned up meanwhile, returns
     /// [`ErrorKind::NoNode`], and nothing follows. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Answer>> {
         loop {
@@ -203,8 +205,8 @@ impl Dispatched {
             if self.missing.is_empty() {
                 return None;
             }
-            if self.must_look {
-                if let Err(error) = self.look().await {
+            if self.must_read {
+                if let Err(error) = self.read_state().await {
                     self.missing.clear();
                     return Some(Err(error));
                 }
@@ -214,7 +216,7 @@ impl Dispatched {
                 update = self.acks_changed.next() => update,
                 update = self.clients_changed.next() => update,
             };
-            self.must_look = true;
+            self.must_read = true;
             if update.is_none() {
                 self.missing.clear();
                 return Some(Err(herdsman_client::Error::not_applied(ErrorKind::Closed).into()));
@@ -222,8 +224,8 @@ impl Dispatched {
         }
     }
 
-    /// Waits for all: every acknowledgement, in the order in which they were seen. Give it a timeout:
-    /// it waits for those who left, too.
+    /// Waits for all acknowledgements, and returns them in the order in which they were seen. Use a timeout: it also
+    /// waits for clients that left.
     pub async fn all(&mut self) -> Result<Vec<Ack>> {
         let mut acks = Vec::new();
         while let Some(answer) = self.next().await {
@@ -234,9 +236,9 @@ impl Dispatched {
         Ok(acks)
     }
 
-    /// Changes nothing before everything is read, so that it may be dropped anywhere.
-    async fn look(&mut self) -> Result<()> {
-        // In this order: one who acknowledges and leaves in between is seen to have acknowledged.
+    /// Reads the state. Changes nothing before everything is read, so that it may be dropped at any point.
+    async fn read_state(&mut self) -> Result<()> {
+        // In this order: a client that acknowledges and leaves in between is seen to have acknowledged.
         let present = present(&self.client, &self.paths).await?;
         let acked = self.client.children(&self.paths.command(&self.id)).await?.names;
         let mut acks = Vec::new();
@@ -256,7 +258,7 @@ impl Dispatched {
                 self.ready.push_back(Ok(Answer::Left { client: client.clone() }));
             }
         }
-        self.must_look = false;
+        self.must_read = false;
         Ok(())
     }
 }

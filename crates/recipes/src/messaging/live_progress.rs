@@ -1,14 +1,14 @@
-//! Progress that lives and dies with its reporter.
+//! Progress whose node shows whether its reporter is alive.
 //!
-//! In: reports, and the end of the work. Out: a node with the latest report, which is ephemeral while the
-//! work goes on, `{"percent":40,"text":"unpacking"}`, and persistent when it has finished,
-//! `{"percent":100,"text":"unpacked","finished":true}`. One transaction replaces the one by the other. So
-//! a reader that finds no node knows that no session reports: the reporter has not begun, it has gone
-//! without finishing, or its session has ended and the next one has not put the node back yet.
+//! In: reports, and the end of the work. Out: a node with the latest report, which is ephemeral while the work is in
+//! progress, `{"percent":40,"text":"unpacking"}`, and persistent when it has finished,
+//! `{"percent":100,"text":"unpacked","finished":true}`. One transaction replaces the one by the other. So a reader
+//! that finds no node knows that no session reports: the reporter has not begun, it has ended without finishing, or
+//! its session has ended and the next one has not put the node back yet.
 //!
-//! The node is a [`PersistentNode`]: it is put back in the next session. Writes are limited as those of a
-//! [`ProgressReporter`](super::ProgressReporter). Deliberately not here: the end of a finished node; the
-//! next reporter at the path replaces it, or whoever owns the path deletes it.
+//! The node is a [`PersistentNode`]: it is put back in the next session. Writes are limited like those of a
+//! [`ProgressReporter`](super::ProgressReporter). Deliberately not here: the deletion of a finished node; the next
+//! reporter at the path replaces it, or the owner of the path deletes it.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::progress::{INTERVAL, Progress, ProgressFeed};
 use crate::error::Result;
 use crate::persistent_node::{OnForeignNode, PersistentNode};
 
-/// What the node holds. Readers of plain progress ignore what they do not know.
+/// The data of the node. Readers of plain progress ignore fields that they do not know.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     #[serde(flatten)]
@@ -33,7 +33,7 @@ fn record(progress: Progress, finished: bool) -> bytes::Bytes {
     to_json(&Record { progress, finished })
 }
 
-/// How far something is, and whether anybody is at work on it.
+/// The progress of some work, and whether its reporter is alive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LiveProgress {
@@ -42,16 +42,16 @@ pub enum LiveProgress {
     Absent,
     /// The session of the reporter lives, and this is its latest report.
     Reported(Progress),
-    /// The reporter has finished with these words, and need not be there any more.
+    /// The reporter has finished with this report, and may have exited.
     Finished(Progress),
 }
 
-/// Writes progress to an ephemeral node, which tells others that the reporter is there. Dropping it
-/// removes the node in the background; [`finish`](LiveProgressReporter::finish) leaves a persistent one.
+/// Writes progress to an ephemeral node, which shows others that the reporter is alive. Dropping it removes the node
+/// in the background; [`finish`](LiveProgressReporter::finish) leaves a persistent one.
 ///
-/// When the session ends, readers see [`LiveProgress::Absent`], until the node is put back in the next
-/// session. A reporter waits while a reporter of another session has the path. A node that an earlier
-/// reporter has left when it finished is replaced at the start.
+/// When the session ends, readers see [`LiveProgress::Absent`] until the node is put back in the next session. A
+/// reporter waits while a reporter of another session has the path. A node that an earlier reporter left when it
+/// finished is replaced at the start.
 ///
 /// ```
 /// # tokio_test_block_on(async {
@@ -96,20 +96,20 @@ impl LiveProgressReporter {
         Ok(LiveProgressReporter { node })
     }
 
-    /// Reports how far it is. Never waits; a report that was not written yet is replaced.
+    /// Reports progress. Never waits; a report that was not written yet is replaced.
     pub fn report(&self, progress: Progress) {
         self.node.put_data(record(progress, false));
     }
 
-    /// Waits until the latest report is in the tree: through an outage, and while another reporter has the
-    /// path. Fails when the server refuses it.
+    /// Waits until the latest report is written: through an outage, and while another reporter has the path. Fails if
+    /// the server refuses it.
     pub async fn flush(&self) -> Result<()> {
         self.node.flush().await
     }
 
-    /// Leaves the last report as finished, and waits until it is in the tree; the interval does not matter.
-    /// If the session has ended, and readers have seen [`LiveProgress::Absent`], they see it as finished
-    /// after that. Dropping the future leaves that to the background.
+    /// Leaves the last report as finished, and waits until it is written, without regard to the interval. If the
+    /// session has ended, readers that have seen [`LiveProgress::Absent`] see it as finished after that. If the
+    /// future is dropped, this continues in the background.
     ///
     /// # Errors
     /// [`ErrorKind::NodeExists`](herdsman_client::ErrorKind::NodeExists) if another reporter has the path.
@@ -119,8 +119,8 @@ impl LiveProgressReporter {
 }
 
 impl ProgressFeed<LiveProgress> {
-    /// Looks at `path` from now on, and tells at once what is there. States that follow quickly may be
-    /// skipped, never the last one.
+    /// Follows `path` from now on, and returns the current state at once. States in quick succession may be skipped,
+    /// never the last one.
     pub async fn open_live(client: &Client, path: &str) -> Result<Self> {
         ProgressFeed::follow(client, path, |path, node| Some(read(path, node))).await
     }

@@ -1,9 +1,9 @@
-//! Progress reports: one program says how far it is, others look on.
+//! Progress reports: one program reports its progress, others follow it.
 //!
 //! In: reports, as often as the program likes. Out: one persistent node with the latest as JSON,
-//! `{"percent":40,"text":"unpacking"}`, written at most once an interval, and streams of it. Reports
-//! in between are skipped, never the last one. Deliberately not here: a history, and the end of
-//! the node; whoever owns the path deletes it. Progress that goes with its reporter is written by
+//! `{"percent":40,"text":"unpacking"}`, written at most once in each interval, and streams of it. Reports in between
+//! are skipped, never the last one. Deliberately not here: a history, and the deletion of the node, which is left to
+//! the owner of the path. Progress whose node is deleted with its reporter is written by
 //! [`LiveProgressReporter`](super::LiveProgressReporter).
 
 use std::time::Duration;
@@ -18,9 +18,9 @@ use super::envelope::{from_json, to_json};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// How far something is.
+/// The progress of some work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Progress {
     percent: u8,
@@ -29,26 +29,26 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// This many percent, at most 100, and what is being done.
+    /// Creates a report of this many percent, at most 100, and of what is being done.
     #[must_use]
     pub fn new(percent: u8, text: impl Into<String>) -> Self {
         Progress { percent: percent.min(100), text: text.into() }
     }
 
-    /// How far: 0 to 100.
+    /// Returns the percentage: 0 to 100.
     #[must_use]
     pub fn percent(&self) -> u8 {
         self.percent.min(100)
     }
 
-    /// What is being done.
+    /// Returns what is being done.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
     }
 }
 
-/// Between two writes of the same node, unless its reporter says otherwise.
+/// The time between two writes of the same node, by default.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 /// Writes progress to a node. Dropping it ends the writing; the node stays.
 ///
@@ -74,7 +74,7 @@ pub struct ProgressReporter {
     written: watch::Receiver<Written>,
 }
 
-/// What the writing task tells.
+/// The state of the writing task.
 #[derive(Clone, Debug)]
 enum Written {
     Nothing,
@@ -92,19 +92,19 @@ impl ProgressReporter {
     pub fn start_with_interval(client: &Client, path: &str, interval: Duration) -> Result<Self> {
         path::check(path)?;
         let (reports, latest) = watch::channel(None);
-        let (tell, written) = watch::channel(Written::Nothing);
-        let client = patient(client);
-        let write_all = write_all(client.clone(), path.to_owned(), interval, latest, tell);
+        let (sender, written) = watch::channel(Written::Nothing);
+        let client = retrying(client);
+        let write_all = write_all(client.clone(), path.to_owned(), interval, latest, sender);
         client.spawn(write_all);
         Ok(ProgressReporter { reports, written })
     }
 
-    /// Says how far it is. Never waits; a report that was not written yet is replaced.
+    /// Reports progress. Never waits; a report that was not written yet is replaced.
     pub fn report(&self, progress: Progress) {
         self.reports.send_replace(Some(progress));
     }
 
-    /// Waits until the latest report is in the tree. Fails when the server refuses it.
+    /// Waits until the latest report is written. Fails if the server refuses it.
     pub async fn flush(&self) -> Result<()> {
         let Some(wanted) = self.reports.borrow().clone() else {
             return Ok(());
@@ -128,18 +128,18 @@ async fn write_all(
     path: String,
     interval: Duration,
     mut reports: watch::Receiver<Option<Progress>>,
-    tell: watch::Sender<Written>,
+    sender: watch::Sender<Written>,
 ) {
     while reports.changed().await.is_ok() {
         let Some(progress) = reports.borrow_and_update().clone() else {
             continue;
         };
         match write(&client, &path, to_json(&progress)).await {
-            Ok(()) => drop(tell.send_replace(Written::Latest(progress))),
+            Ok(()) => drop(sender.send_replace(Written::Latest(progress))),
             Err(error) => {
                 tracing::warn!(path, %error, "progress cannot be reported");
                 let is_over = matches!(error.kind(), ErrorKind::Closed | ErrorKind::SessionExpired);
-                tell.send_replace(Written::Failed(error.into()));
+                sender.send_replace(Written::Failed(error.into()));
                 if is_over {
                     return;
                 }
@@ -149,7 +149,7 @@ async fn write_all(
     }
 }
 
-/// Twice does no harm, so a lost reply means just: again.
+/// Writes the data, and does so again after a lost reply, because writing it twice does no harm.
 async fn write(client: &Client, path: &str, data: Bytes) -> herdsman_client::Result<()> {
     loop {
         let set = match client.set(path, data.clone()).await {
@@ -166,16 +166,16 @@ async fn write(client: &Client, path: &str, data: Bytes) -> herdsman_client::Res
     }
 }
 
-/// The progress at a node as a stream: what is there, and each change that the reader is fast enough
-/// to see; the last one always. A node that is missing is waited for. Data that is no progress is
-/// reported as [`Error::Codec`], and the stream goes on. It ends with the client.
+/// The progress at a node as a stream: the current state, and each change that the reader is fast enough to see;
+/// always the last one. While there is no node, the stream waits for it. Data that is not progress is reported as
+/// [`Error::Codec`], and the stream continues. It ends with the client.
 ///
-/// [`ProgressFeed::open_live`] opens a stream of [`LiveProgress`](super::LiveProgress) instead, which also
-/// tells whether the reporter is still there.
+/// [`ProgressFeed::open_live`] opens a stream of [`LiveProgress`](super::LiveProgress) instead, which also shows
+/// whether the reporter is still alive.
 pub type ProgressFeed<T = Progress> = Events<Result<T>>;
 
 impl Events<Result<Progress>> {
-    /// Looks at `path` from now on.
+    /// Follows `path` from now on.
     pub async fn open(client: &Client, path: &str) -> Result<Self> {
         let read = |path: &str, node: Option<&Node>| Some(from_json(path, &node?.data));
         ProgressFeed::follow(client, path, read).await
@@ -183,15 +183,15 @@ impl Events<Result<Progress>> {
 }
 
 impl<T: Clone + PartialEq + Send + Sync + 'static> Events<Result<T>> {
-    /// Follows the node at `path`, as `read` understands it; it gets `None` if there is no node.
+    /// Follows the node at `path`, decoded by `read`, which gets `None` if there is no node.
     pub(super) async fn follow(
         client: &Client,
         path: &str,
         read: impl Fn(&str, Option<&Node>) -> Option<Result<T>> + Send + Sync + 'static,
     ) -> Result<Self> {
         path::check(path)?;
-        let client = patient(client);
-        let (tell, latest) = watch::channel(None);
+        let client = retrying(client);
+        let (sender, latest) = watch::channel(None);
         // Set before this returns, so that nothing reported later is missed.
         let mut updates = client.watch(path).await?;
         let path = path.to_owned();
@@ -200,14 +200,14 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Events<Result<T>> {
                 let node = match client.get(&path).await {
                     Ok(node) => Some(node),
                     Err(error) if error.is_no_node() => None,
-                    Err(error) => return tell_if_new(&tell, Err(error.into())),
+                    Err(error) => return send_if_new(&sender, Err(error.into())),
                 };
                 if let Some(read) = read(&path, node.as_ref()) {
-                    tell_if_new(&tell, read);
+                    send_if_new(&sender, read);
                 }
                 let update = tokio::select! {
                     update = updates.next() => update,
-                    () = tell.closed() => None,
+                    () = sender.closed() => None,
                 };
                 if update.is_none() {
                     return;
@@ -218,8 +218,8 @@ impl<T: Clone + PartialEq + Send + Sync + 'static> Events<Result<T>> {
     }
 }
 
-fn tell_if_new<T: PartialEq>(tell: &watch::Sender<Option<Result<T>>>, read: Result<T>) {
-    tell.send_if_modified(|latest| {
+fn send_if_new<T: PartialEq>(sender: &watch::Sender<Option<Result<T>>>, read: Result<T>) {
+    sender.send_if_modified(|latest| {
         let is_new = latest.as_ref() != Some(&read);
         *latest = Some(read);
         is_new

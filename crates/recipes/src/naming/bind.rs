@@ -1,12 +1,12 @@
-//! Makes a name's node, and knows whose it is when a reply was lost.
+//! Creates a name's node, and recognizes it after a lost reply.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Created, Error, ErrorKind, Lifetime, Outcome};
 
 use crate::error::Result;
 
-/// Creates the node with data that no other write has. [`ErrorKind::NodeExists`] if the name is taken; its
-/// outcome is unknown if a reply was lost before, and another's node is there by now.
+/// Creates the node with data that no other write has. [`ErrorKind::NodeExists`] if the name is taken; its outcome is
+/// unknown if a reply was lost before, and another client's node exists by now.
 pub(super) async fn create(
     client: &Client,
     path: &str,
@@ -23,7 +23,7 @@ pub(super) async fn create(
         match error.kind() {
             _ if error.outcome() == Outcome::Unknown && error.is_retriable() => is_in_doubt = true,
             ErrorKind::NodeExists if is_in_doubt => {
-                // This server may be another one than before, and be behind.
+                // This may be a different server, which is behind.
                 client.sync(path).await?;
                 return match client.get(path).await {
                     Ok(node) if node.data == *data => {

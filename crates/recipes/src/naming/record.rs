@@ -1,15 +1,15 @@
-//! What a name stands for, and the way from alias to alias. Pure.
+//! What a name is bound to, and the resolution of aliases. Pure.
 //!
-//! The data of a name's node is a line of JSON and the payload behind it, `{"id":"<uuid>"}\n<payload>`;
-//! that of an alias `{"alias":"b/c","id":"<uuid>"}\n`. The id is another one with each write, so a writer
-//! whose reply was lost recognizes its own.
+//! The data of a name's node is a line of JSON and the payload after it, `{"id":"<uuid>"}\n<payload>`; that of an
+//! alias is `{"alias":"b/c","id":"<uuid>"}\n`. The id differs for each write, so a writer whose reply was lost
+//! recognizes its own.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
-use crate::messaging::envelope::{open, seal};
+use crate::messaging::envelope::{decode_envelope, encode_envelope};
 
 /// What a name is bound to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,32 +27,34 @@ struct Header {
 }
 
 impl Record {
-    /// As data that no other write has.
+    /// Encodes it as data that no other write has.
     pub(super) fn encode(&self) -> Bytes {
         let id = Uuid::new_v4().to_string();
         match self {
-            Record::Payload(payload) => seal(&Header { alias: None, id }, payload),
-            Record::Alias(target) => seal(&Header { alias: Some(target.clone()), id }, &[]),
+            Record::Payload(payload) => encode_envelope(&Header { alias: None, id }, payload),
+            Record::Alias(target) => {
+                encode_envelope(&Header { alias: Some(target.clone()), id }, &[])
+            }
         }
     }
 
     pub(super) fn decode(path: &str, data: &Bytes) -> Result<Self> {
-        let (header, body) = open::<Header>(path, data)?;
+        let (header, body) = decode_envelope::<Header>(path, data)?;
         Ok(header.alias.map_or(Record::Payload(body), Record::Alias))
     }
 }
 
-/// What a name was found to stand for.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Resolved {
-    /// The name that is bound to the payload: the one asked for, or the last that aliases led to.
+    /// The name that is bound to the payload: the requested one, or the last one that aliases lead to.
     pub name: String,
     /// The payload.
     pub payload: Bytes,
 }
 
-/// The way from the name that was asked for to the one with the payload.
+/// The names from the requested one to the one with the payload.
 #[derive(Debug)]
 pub(super) struct Walk {
     /// At least one.
@@ -65,12 +67,12 @@ impl Walk {
         Walk { names: vec![name.to_owned()], aliases_max }
     }
 
-    /// The name to look at next.
+    /// Returns the name to read next.
     pub(super) fn name(&self) -> &str {
         self.names.last().map_or("", String::as_str)
     }
 
-    /// Takes what was found there. `Some` at the end of the way; `None` if there is another name to look at.
+    /// Processes what was read. Returns `Some` at the end; `None` if there is another name to read.
     pub(super) fn step(&mut self, found: Option<Record>) -> Result<Option<Option<Resolved>>> {
         let target = match found {
             None => return Ok(Some(None)),
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn loops_and_long_ways_are_named() {
+    fn loops_and_long_chains_are_reported() {
         let text = |aliases: &[(&str, &str)]| walk(aliases, "a").unwrap_err().to_string();
         let looped = "the name a cannot be resolved: its aliases form a loop: a -> b -> a";
         assert_eq!(text(&[("a", "b"), ("b", "a")]), looped);

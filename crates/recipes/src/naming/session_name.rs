@@ -8,7 +8,7 @@ use super::bind::create;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::LostWhen;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
 /// A name that is bound until this is dropped or the session ends. Dropping it unbinds the name in the
 /// background.
@@ -20,8 +20,8 @@ pub struct SessionName {
 }
 
 impl SessionName {
-    /// Binds the name in the session of the moment. Once it was sent, it runs to its end even if nobody waits
-    /// for it any more: then the name is unbound again.
+    /// Binds the name in the current session. Once it was sent, it runs to its end even if the caller no longer
+    /// waits: then the name is unbound again.
     pub(super) async fn bind(
         client: &Client,
         name: &str,
@@ -32,45 +32,45 @@ impl SessionName {
         let bound = client.bound_to(&session);
         let (send, receive) = oneshot::channel();
         bound.clone().spawn(async move {
-            // A hold that nobody takes is dropped, and thereby given up.
+            // A hold that was not received is dropped, and thereby released.
             let _ = send.send(hold(bound, session, &path, &data).await);
         });
         let hold = receive.await.unwrap_or(Err(Error::Lost))?;
         Ok(SessionName { name: name.to_owned(), hold })
     }
 
-    /// The name.
+    /// Returns the name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether, as far as this process can know, the name is still bound. Does not ask the server.
+    /// Returns whether, as far as this process can know, the name is still bound. Does not ask the server.
     #[must_use]
     pub fn is_trusted(&self) -> bool {
         self.hold.is_trusted()
     }
 
-    /// Resolves when the name may be another's: no server was heard of for a session timeout, the session is
-    /// over, or somebody unbound the name. Cancel-safe; costs a watch while awaited.
+    /// Resolves when another client may have the name: no server was heard from for a session timeout, the session
+    /// has ended, or the name was unbound. Cancel-safe; costs a watch while awaited.
     pub async fn lost(&self) {
         self.hold.lost().await;
     }
 
-    /// A number that only grows from holder to holder of the name.
+    /// Returns a number that only grows from holder to holder of the name.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.hold.token()
     }
 
-    /// Unbinds the name, and waits until the server knows; through an outage, if need be. [`Error::Lost`] if
-    /// it was not bound any more.
+    /// Unbinds the name, and waits until the server has confirmed that, through an outage if necessary.
+    /// [`Error::Lost`] if it was not bound any more.
     pub async fn unbind(self) -> Result<()> {
         self.hold.release().await
     }
 }
 
 async fn hold(client: Client, session: Session, path: &str, data: &Bytes) -> Result<Hold> {
-    let created = create(&patient(&client), path, data, Lifetime::Ephemeral).await?;
+    let created = create(&retrying(&client), path, data, Lifetime::Ephemeral).await?;
     Ok(Hold::at_reused_path(client, session, &created, LostWhen::SessionTimedOut))
 }

@@ -1,4 +1,4 @@
-//! The division is complete, even, and moves as little as possible.
+//! Tests that the division is complete, even, and moves as little as possible.
 
 use super::*;
 use proptest::prelude::*;
@@ -50,11 +50,11 @@ fn staying(before: &Assignment, after: &Assignment) -> usize {
 }
 
 #[test]
-fn without_members_nobody_has_anything() {
-    let nobody: [&str; 0] = [];
-    assert_eq!(rebalance(["x"], nobody, &Assignment::default()), Assignment::default());
-    assert_eq!(rendezvous(["x"], nobody), Assignment::default());
-    assert_eq!(rendezvous_owner("x", nobody), None);
+fn without_members_no_item_has_an_owner() {
+    let no_members: [&str; 0] = [];
+    assert_eq!(rebalance(["x"], no_members, &Assignment::default()), Assignment::default());
+    assert_eq!(rendezvous(["x"], no_members), Assignment::default());
+    assert_eq!(rendezvous_owner("x", no_members), None);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn of_two_claims_the_first_member_by_name_counts() {
 }
 
 #[test]
-fn items_and_owners_that_are_gone_are_forgotten() {
+fn removed_items_and_owners_are_forgotten() {
     let before = Assignment::from_claims([("a", "old"), ("gone", "x"), ("a", "y")]);
     let after = rebalance(["x", "y"], ["a", "b"], &before);
     assert_eq!(after.owner_of("old"), None);

@@ -1,10 +1,10 @@
-//! The task that does a member's part.
+//! The task of one member.
 //!
-//! One loop in each session: wait until something is due, decide with [`super::plan`], do it. What is
-//! held is forgotten, and reported as lost, as soon as the session cannot be trusted any more, whatever is being waited
-//! for at that moment: a server, or a user who does not read updates. If the session turns out to be alive, its
-//! owner nodes are found again and adopted. When the user leaves, all owner nodes of ours are searched for and
-//! removed, for there may be some that we do not know of: a reply was lost, or the session was believed dead.
+//! One loop in each session: wait until something is due, decide with [`super::plan`], do it. As soon as the session
+//! cannot be trusted any more, the items are forgotten and reported as lost, whatever the task waits for at that
+//! moment: a server, or a user that does not read updates. If the session turns out to be alive, its owner nodes are
+//! found again and adopted. When the user leaves, all owner nodes of this partitioner are searched for and removed,
+//! because there may be some that it does not know of: a reply was lost, or the session was believed dead.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -21,27 +21,27 @@ use crate::membership::roster::Snapshot;
 use crate::messaging::envelope::to_json;
 use crate::owned_node::OwnedNode;
 use crate::path::child;
-use crate::patient::{patient, session_lost};
 use crate::persistent_node::PersistentNode;
+use crate::retrying::{retrying, session_lost};
 
-/// Before another attempt at what a server refused.
+/// The pause before another attempt at a request that a server rejected.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
-/// Where things are in the tree.
+/// The directories in the tree.
 #[derive(Clone, Debug)]
-pub(super) struct Places {
+pub(super) struct Directories {
     pub(super) members: String,
     pub(super) owners: String,
 }
 
-impl Places {
+impl Directories {
     pub(super) fn below(path: &str) -> Self {
-        Places { members: child(path, "members"), owners: child(path, "owners") }
+        Directories { members: child(path, "members"), owners: child(path, "owners") }
     }
 }
 
-/// Nobody works on these items any more. An item is known by its owner node, for it may have been
-/// lost and acquired again since the user was asked.
+/// Confirms that the user no longer works on these items. An item is identified by its owner node, because it may
+/// have been lost and acquired again since the user was asked.
 #[derive(Debug)]
 pub(super) struct Acknowledged(pub(super) BTreeMap<String, Zxid>);
 
@@ -55,10 +55,10 @@ enum Ending {
 
 pub(super) struct Divider {
     client: Client,
-    /// What our owner nodes hold.
+    /// The data of this partitioner's owner nodes.
     identity: OwnerRecord,
     items: BTreeSet<String>,
-    places: Places,
+    directories: Directories,
     members: watch::Receiver<Snapshot<i64>>,
     owners: watch::Receiver<Snapshot<Owner>>,
     updates: mpsc::Sender<Update>,
@@ -67,8 +67,9 @@ pub(super) struct Divider {
     confirmed: mpsc::UnboundedReceiver<Acknowledged>,
     held: BTreeMap<String, Held>,
     deleting: BTreeMap<String, Zxid>,
-    /// What the user has not been told yet. Nothing else is done while there is something, so it stays short.
-    untold: VecDeque<Update>,
+    /// Updates that the user has not received yet. Nothing else is done while there are any, so the queue stays
+    /// short.
+    pending_updates: VecDeque<Update>,
 }
 
 impl Divider {
@@ -76,7 +77,7 @@ impl Divider {
         client: Client,
         member: String,
         items: BTreeSet<String>,
-        places: Places,
+        directories: Directories,
     ) -> Self {
         let (confirm, confirmed) = mpsc::unbounded_channel();
         let identity = OwnerRecord { member, nonce: Uuid::new_v4().to_string() };
@@ -84,7 +85,7 @@ impl Divider {
             client,
             identity,
             items,
-            places,
+            directories,
             members: watch::channel(Snapshot::empty()).1,
             owners: watch::channel(Snapshot::empty()).1,
             updates: mpsc::channel(1).0,
@@ -93,12 +94,12 @@ impl Divider {
             confirmed,
             held: BTreeMap::new(),
             deleting: BTreeMap::new(),
-            untold: VecDeque::new(),
+            pending_updates: VecDeque::new(),
         }
     }
 
-    /// What it sees.
-    pub(super) fn with_views(
+    /// Sets the snapshots that it reads.
+    pub(super) fn with_snapshots(
         self,
         members: watch::Receiver<Snapshot<i64>>,
         owners: watch::Receiver<Snapshot<Owner>>,
@@ -106,8 +107,8 @@ impl Divider {
         Divider { members, owners, ..self }
     }
 
-    /// Where it tells what happens.
-    pub(super) fn with_outlets(
+    /// Sets the channels to which it sends updates.
+    pub(super) fn with_senders(
         self,
         updates: mpsc::Sender<Update>,
         owned: watch::Sender<BTreeMap<String, Zxid>>,
@@ -115,7 +116,7 @@ impl Divider {
         Divider { updates, owned, ..self }
     }
 
-    /// Goes on until the user leaves or the client is over.
+    /// Runs until the user leaves or the client is closed.
     pub(super) async fn run(mut self, node: PersistentNode, settle: Duration) {
         let updates = self.updates.clone();
         let mut latest: Option<Session> = None;
@@ -123,8 +124,8 @@ impl Divider {
             let session = tokio::select! {
                 session = self.client.connected_session() => session,
                 () = updates.closed() => break,
-                Ok(place) = updates.reserve(), if !self.untold.is_empty() => {
-                    self.tell_next(place);
+                Ok(place) = updates.reserve(), if !self.pending_updates.is_empty() => {
+                    self.send_next(place);
                     continue;
                 }
             };
@@ -141,9 +142,9 @@ impl Divider {
         if let Some(session) = latest {
             self.give_up_all(&session).await;
         }
-        // Without a connection the node goes later, or with its session.
+        // Without a connection the node is deleted later, or ends with its session.
         if let Err(error) = node.close().await {
-            tracing::debug!(%error, "leaving a partition");
+            tracing::debug!(%error, "the member's node was not deleted on leaving a partition");
         }
     }
 
@@ -159,8 +160,8 @@ impl Divider {
                 Some(acknowledged) = self.confirmed.recv() => self.give_up(&client, acknowledged),
                 Ok(()) = self.members.changed() => due = Some(Instant::now() + settle),
                 Ok(()) = self.owners.changed() => due = due.or(Some(Instant::now())),
-                Ok(place) = updates.reserve(), if !self.untold.is_empty() => self.tell_next(place),
-                () = sleep_until_some(due), if self.untold.is_empty() => {
+                Ok(place) = updates.reserve(), if !self.pending_updates.is_empty() => self.send_next(place),
+                () = sleep_until_some(due), if self.pending_updates.is_empty() => {
                     due = tokio::select! {
                         biased;
                         () = session_lost(session) => return Ending::SessionLost,
@@ -171,8 +172,8 @@ impl Divider {
         }
     }
 
-    /// Does what is due. Returns the time at which to try again, if something did not work. May be dropped at any
-    /// moment: an owner node that was made by then is found again.
+    /// Does what is due. Returns the time at which to try again, if something failed. May be dropped at any moment:
+    /// an owner node that was created by then is found again.
     async fn act(&mut self, client: &Client, session: &Session) -> Option<Instant> {
         let plan = self.plan(session);
         let in_a_moment = || Some(Instant::now() + RETRY_PAUSE);
@@ -188,8 +189,8 @@ impl Divider {
         self.forget(&lost);
         self.held.extend(acquired.iter().map(holds));
         let release = self.begin_release(&plan.release);
-        self.show();
-        // What was lost is free, or will be: the plan did not know that yet.
+        self.publish_owned();
+        // Items that were lost are free, or will be: the plan did not know that yet.
         let next = if lost.is_empty() { None } else { Some(Instant::now()) };
         self.note_updates(lost, &acquired, release);
         if is_complete { next } else { in_a_moment() }
@@ -218,7 +219,7 @@ impl Divider {
         situation.plan()
     }
 
-    /// Those of the doubtful whose owner node is really not ours any more.
+    /// Returns the doubtful items whose owner node is really not ours any more.
     async fn find_lost(
         &self,
         client: &Client,
@@ -226,7 +227,7 @@ impl Divider {
     ) -> herdsman_client::Result<BTreeSet<String>> {
         let mut lost = BTreeSet::new();
         for item in doubtful {
-            let stat = client.exists(&child(&self.places.owners, item)).await?;
+            let stat = client.exists(&child(&self.directories.owners, item)).await?;
             let held = self.held.get(item).map(|held| held.czxid);
             if stat.map(|stat| stat.czxid) != held {
                 lost.insert(item.clone());
@@ -235,15 +236,15 @@ impl Divider {
         Ok(lost)
     }
 
-    /// Creates owner nodes. What somebody else has is left; a node that was made although its reply
-    /// was lost will be seen. False if something should be tried again.
+    /// Creates owner nodes. Items with another owner are skipped; a node that was created although its reply was lost
+    /// will be seen. Returns false if something should be tried again.
     async fn acquire(
         &self,
         client: &Client,
         items: &BTreeSet<String>,
     ) -> (BTreeMap<String, Zxid>, bool) {
         let create = |item: &String| {
-            let path = child(&self.places.owners, item);
+            let path = child(&self.directories.owners, item);
             client.create(&path, to_json(&self.identity)).ephemeral().container_parents().send()
         };
         let sent: Vec<_> = items.iter().map(|item| (item, create(item))).collect();
@@ -253,7 +254,7 @@ impl Divider {
                 Ok(created) => drop(acquired.insert(item.clone(), created.stat.czxid)),
                 Err(error) if error.is_node_exists() => {}
                 Err(error) => {
-                    tracing::debug!(%error, item, "acquiring an item");
+                    tracing::debug!(%error, item, "an item was not acquired; trying again");
                     is_complete = false;
                 }
             }
@@ -272,38 +273,39 @@ impl Divider {
         release
     }
 
-    /// The user works on these no longer: their owner nodes go.
+    /// Deletes the owner nodes of items on which the user no longer works.
     fn give_up(&mut self, client: &Client, acknowledged: Acknowledged) {
         let Acknowledged(mut items) = acknowledged;
         items.retain(|item, czxid| self.held.get(item).is_some_and(|held| held.czxid == *czxid));
         self.held.retain(|item, _| !items.contains_key(item));
-        self.show();
+        self.publish_owned();
         self.discard(client, &items);
     }
 
     fn discard(&mut self, client: &Client, items: &BTreeMap<String, Zxid>) {
         for (item, czxid) in items {
-            let path = child(&self.places.owners, item);
+            let path = child(&self.directories.owners, item);
             OwnedNode::at_reused_path(client.clone(), &path, *czxid).remove_in_background();
             self.deleting.insert(item.clone(), *czxid);
         }
     }
 
-    /// Waits until it is done, or the session cannot be trusted any more; then it goes on in the background.
+    /// Deletes all owner nodes. Waits until that is done, or the session cannot be trusted any more; it then
+    /// continues in the background.
     async fn give_up_all(&mut self, session: &Session) {
         self.held.clear();
-        self.show();
+        self.publish_owned();
         let search = OwnerSearch {
-            client: patient(&self.client.bound_to(session)),
+            client: retrying(&self.client.bound_to(session)),
             session: session.id().0,
             nonce: self.identity.nonce.clone(),
             items: std::mem::take(&mut self.items),
-            owners: self.places.owners.clone(),
+            owners: self.directories.owners.clone(),
         };
         let mut removal = JoinSet::new();
         removal.spawn(async move {
             if let Err(error) = search.remove_all().await {
-                tracing::debug!(%error, "the owner nodes of a partition go with their session");
+                tracing::debug!(%error, "the owner nodes were not deleted; they end with their session");
             }
         });
         tokio::select! {
@@ -313,10 +315,10 @@ impl Divider {
         removal.detach_all();
     }
 
-    /// The session cannot be trusted any more.
+    /// Reports all items as lost, because the session cannot be trusted any more.
     fn lose_all(&mut self) {
         let lost = std::mem::take(&mut self.held).into_keys().collect();
-        self.show();
+        self.publish_owned();
         self.note_updates(lost, &BTreeMap::new(), BTreeMap::new());
     }
 
@@ -324,7 +326,7 @@ impl Divider {
         self.held.retain(|item, _| !items.contains(item));
     }
 
-    fn show(&self) {
+    fn publish_owned(&self) {
         let now: BTreeMap<String, Zxid> =
             self.held.iter().map(|(item, held)| (item.clone(), held.czxid)).collect();
         self.owned.send_if_modified(|owned| {
@@ -334,13 +336,13 @@ impl Divider {
         });
     }
 
-    fn tell_next(&mut self, place: mpsc::Permit<'_, Update>) {
-        if let Some(update) = self.untold.pop_front() {
+    fn send_next(&mut self, place: mpsc::Permit<'_, Update>) {
+        if let Some(update) = self.pending_updates.pop_front() {
             place.send(update);
         }
     }
 
-    /// What the user has to be told next.
+    /// Queues what the user has to learn next.
     fn note_updates(
         &mut self,
         lost: BTreeSet<String>,
@@ -348,22 +350,22 @@ impl Divider {
         release: BTreeMap<String, Zxid>,
     ) {
         if !lost.is_empty() {
-            self.untold.push_back(Update::Lost(lost));
+            self.pending_updates.push_back(Update::Lost(lost));
         }
         if !acquired.is_empty() {
             let items = acquired.iter().map(|(item, czxid)| owned(item, *czxid)).collect();
-            self.untold.push_back(Update::Acquired(items));
+            self.pending_updates.push_back(Update::Acquired(items));
         }
         if !release.is_empty() {
             let release = Release { items: release, confirm: self.confirm.clone() };
-            self.untold.push_back(Update::Release(release));
+            self.pending_updates.push_back(Update::Release(release));
         }
     }
 }
 
-/// Finds the owner nodes that one partitioner has made in one session.
+/// Finds the owner nodes that one partitioner has created in one session.
 struct OwnerSearch {
-    /// Bound to the session, and patient.
+    /// The client, bound to the session and with endless retries.
     client: Client,
     session: i64,
     nonce: String,
@@ -372,9 +374,9 @@ struct OwnerSearch {
 }
 
 impl OwnerSearch {
-    /// Removes all of them. Fails only if the session, or the client, is over.
+    /// Removes all of them. Fails only if the session has ended or the client is closed.
     async fn remove_all(self) -> herdsman_client::Result<()> {
-        // Behind every request to create one, wherever that has got to.
+        // Sent after every request to create one, so it sees all that were applied.
         self.client.sync(&self.owners).await?;
         let paths = self.items.iter().map(|item| child(&self.owners, item));
         let reads: Vec<_> = paths.map(|path| (self.client.get(&path).send(), path)).collect();
@@ -386,7 +388,7 @@ impl OwnerSearch {
             };
             if owner.session == self.session && owner.nonce == self.nonce {
                 let node = OwnedNode::at_reused_path(self.client.clone(), &path, owner.czxid);
-                // It fails if the node was not there any more.
+                // It fails if the node did not exist any more.
                 removals.spawn(async move { drop(node.remove().await) });
             }
         }

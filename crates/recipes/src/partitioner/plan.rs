@@ -1,7 +1,7 @@
-//! What a member has to do, decided from what it sees. Nothing is read or written here.
+//! Decides what a member has to do. Nothing is read or written here.
 //!
-//! Invariant: a plan never acquires an item of which an owner node is seen, whoever made it. That
-//! would fail in the tree anyway.
+//! Invariant: a plan never acquires an item for which it sees an owner node, whoever created it. That would fail in
+//! the tree anyway.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,17 +9,17 @@ use herdsman_client::Zxid;
 
 use crate::partition::{Assignment, rebalance};
 
-/// Who has made an owner node.
+/// The creator of an owner node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub(super) member: String,
-    /// Of the partitioner that made it.
+    /// That of the partitioner that created it.
     pub(super) nonce: String,
     pub(super) session: i64,
     pub(super) czxid: Zxid,
 }
 
-/// An item that is ours in this session.
+/// An item that this member owns in this session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) czxid: Zxid,
@@ -38,23 +38,23 @@ pub(super) struct Situation<'s> {
     pub(super) members: &'s BTreeMap<String, i64>,
     pub(super) owners: &'s BTreeMap<String, Owner>,
     pub(super) held: &'s BTreeMap<String, Held>,
-    /// Owner nodes that we are deleting, which may still be seen.
+    /// Owner nodes that this member is deleting, which may still be seen.
     pub(super) deleting: &'s BTreeMap<String, Zxid>,
 }
 
 /// What to do.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
-    /// Ours as we think, but the owner node is not seen: to be looked at.
+    /// Items that this member believes to own, but whose owner node is not seen: to be read.
     pub(super) doubtful: BTreeSet<String>,
-    /// Ours, and to be released.
+    /// Items of this member that are to be released.
     pub(super) release: BTreeSet<String>,
-    /// Nobody's, and to be acquired.
+    /// Free items that are to be acquired.
     pub(super) acquire: BTreeSet<String>,
-    /// Of our session, though we did not know: the reply to their creation was lost, or the session
-    /// was believed dead. They are due to us.
+    /// Items with an unknown owner node of this member's session: the reply to its creation was lost, or the session
+    /// was believed dead. They belong to its share.
     pub(super) adopt: BTreeMap<String, Zxid>,
-    /// The same, but not due to us.
+    /// The same, but beyond its share.
     pub(super) discard: BTreeMap<String, Zxid>,
 }
 
@@ -62,7 +62,7 @@ impl Situation<'_> {
     pub(super) fn plan(&self) -> Plan {
         let mut plan = Plan { doubtful: self.doubtful(), ..Plan::default() };
         if self.members.get(self.member) != Some(&self.session) {
-            // Not a member in this session yet: nobody counts with us.
+            // Not a member in this session yet: the other members do not count on this one.
             return plan;
         }
         let target = rebalance(self.items.iter(), self.members.keys(), &self.present_owners());
@@ -83,8 +83,8 @@ impl Situation<'_> {
         plan
     }
 
-    /// Who has what, as far as it counts: an owner node of a session that is not its member's of
-    /// today will go by itself, and its item is planned for as if it were free.
+    /// Returns the current owners, as far as they count: an owner node whose session is not its member's current one
+    /// will be deleted by the server, and its item is planned for as if it were free.
     fn present_owners(&self) -> Assignment {
         let is_present = |owner: &Owner| self.members.get(&owner.member) == Some(&owner.session);
         let seen = self.owners.iter().filter(|(_, owner)| is_present(owner));
@@ -102,7 +102,8 @@ impl Situation<'_> {
         doubtful.map(|(item, _)| item.clone()).collect()
     }
 
-    /// Several partitioners of one program may share a session, and even an id.
+    /// Returns whether this is an unknown owner node of this partitioner. Several partitioners of one program may
+    /// share a session, and even an id.
     fn is_unknown_of_ours(&self, item: &str, owner: &Owner) -> bool {
         let is_ours = owner.session == self.session && owner.nonce == self.nonce;
         is_ours && self.deleting.get(item) != Some(&owner.czxid)
@@ -113,9 +114,9 @@ impl Situation<'_> {
 mod tests {
     use super::*;
 
-    /// A situation of member `a` with session 1.
+    /// The knowledge of member `a` with session 1.
     #[derive(Default)]
-    struct World {
+    struct Knowledge {
         items: BTreeSet<String>,
         members: BTreeMap<String, i64>,
         owners: BTreeMap<String, Owner>,
@@ -123,12 +124,12 @@ mod tests {
         deleting: BTreeMap<String, Zxid>,
     }
 
-    impl World {
+    impl Knowledge {
         fn new(items: &str, members: &[(&str, i64)]) -> Self {
-            World {
+            Knowledge {
                 items: items.split_whitespace().map(str::to_owned).collect(),
                 members: members.iter().map(|(id, session)| ((*id).to_owned(), *session)).collect(),
-                ..World::default()
+                ..Knowledge::default()
             }
         }
 
@@ -149,7 +150,7 @@ mod tests {
         }
 
         fn plan(&self) -> Plan {
-            let World { items, members, owners, held, deleting } = self;
+            let Knowledge { items, members, owners, held, deleting } = self;
             let (member, nonce, session) = ("a", "a", 1);
             Situation { member, nonce, session, items, members, owners, held, deleting }.plan()
         }
@@ -161,81 +162,82 @@ mod tests {
 
     #[test]
     fn free_items_are_acquired_up_to_our_share() {
-        assert_eq!(World::new("p q r", &[("a", 1)]).plan().acquire, names("p q r"));
-        let plan = World::new("p q r s", &[("a", 1), ("b", 2)]).plan();
+        assert_eq!(Knowledge::new("p q r", &[("a", 1)]).plan().acquire, names("p q r"));
+        let plan = Knowledge::new("p q r s", &[("a", 1), ("b", 2)]).plan();
         assert_eq!(plan.acquire.len(), 2);
     }
 
     #[test]
     fn another_member_of_the_same_session_keeps_its_own() {
-        let world = World::new("p q", &[("a", 1), ("b", 1)]);
-        let world = world.owned("p", "a", 1).held("p").owned("q", "b", 1);
-        assert_eq!(world.plan(), Plan::default());
+        let knowledge = Knowledge::new("p q", &[("a", 1), ("b", 1)]);
+        let knowledge = knowledge.owned("p", "a", 1).held("p").owned("q", "b", 1);
+        assert_eq!(knowledge.plan(), Plan::default());
     }
 
     #[test]
     fn another_partitioner_with_the_same_id_and_session_keeps_its_own() {
-        let world = World::new("p q", &[("a", 1)]).owned_by("p", "a", "other", 1);
-        assert_eq!(world.plan(), Plan { acquire: names("q"), ..Plan::default() });
+        let knowledge = Knowledge::new("p q", &[("a", 1)]).owned_by("p", "a", "other", 1);
+        assert_eq!(knowledge.plan(), Plan { acquire: names("q"), ..Plan::default() });
     }
 
     #[test]
     fn what_is_too_much_is_released_and_nothing_else_done() {
-        let world = World::new("p q", &[("a", 1), ("b", 2)]);
-        let world = world.owned("p", "a", 1).owned("q", "a", 1).held("p").held("q");
-        assert_eq!(world.plan(), Plan { release: names("q"), ..Plan::default() });
+        let knowledge = Knowledge::new("p q", &[("a", 1), ("b", 2)]);
+        let knowledge = knowledge.owned("p", "a", 1).owned("q", "a", 1).held("p").held("q");
+        assert_eq!(knowledge.plan(), Plan { release: names("q"), ..Plan::default() });
     }
 
     #[test]
     fn an_item_that_is_leaving_is_not_asked_for_twice() {
-        let world = World::new("p q", &[("a", 1), ("b", 2)]);
-        let mut world = world.owned("p", "a", 1).owned("q", "a", 1).held("p").held("q");
-        world.held.insert("q".into(), Held { czxid: Zxid(7), is_leaving: true });
-        assert_eq!(world.plan(), Plan::default());
+        let knowledge = Knowledge::new("p q", &[("a", 1), ("b", 2)]);
+        let mut knowledge = knowledge.owned("p", "a", 1).owned("q", "a", 1).held("p").held("q");
+        knowledge.held.insert("q".into(), Held { czxid: Zxid(7), is_leaving: true });
+        assert_eq!(knowledge.plan(), Plan::default());
     }
 
     #[test]
     fn nothing_is_acquired_while_an_owner_node_is_there() {
-        let world = World::new("p q", &[("a", 1)]);
-        // `b` is no member any more; `a` itself had another session before.
-        let world = world.owned("p", "b", 2).owned("q", "a", 99);
-        assert_eq!(world.plan(), Plan::default());
+        let knowledge = Knowledge::new("p q", &[("a", 1)]);
+        // `b` is no longer a member; `a` itself had another session before.
+        let knowledge = knowledge.owned("p", "b", 2).owned("q", "a", 99);
+        assert_eq!(knowledge.plan(), Plan::default());
     }
 
     #[test]
     fn without_being_a_member_nothing_is_acquired() {
-        assert_eq!(World::new("p", &[("a", 99), ("b", 2)]).plan(), Plan::default());
-        assert_eq!(World::new("p", &[]).plan(), Plan::default());
+        assert_eq!(Knowledge::new("p", &[("a", 99), ("b", 2)]).plan(), Plan::default());
+        assert_eq!(Knowledge::new("p", &[]).plan(), Plan::default());
     }
 
     #[test]
     fn nodes_of_our_session_that_we_do_not_know_are_adopted_or_discarded() {
-        let world = World::new("p q", &[("a", 1), ("b", 2)]).owned("p", "a", 1).owned("q", "a", 1);
-        let plan = world.plan();
+        let knowledge =
+            Knowledge::new("p q", &[("a", 1), ("b", 2)]).owned("p", "a", 1).owned("q", "a", 1);
+        let plan = knowledge.plan();
         assert_eq!(plan.adopt, BTreeMap::from([("p".to_owned(), Zxid(7))]));
         assert_eq!(plan.discard, BTreeMap::from([("q".to_owned(), Zxid(7))]));
     }
 
     #[test]
     fn a_node_that_we_are_deleting_is_not_adopted() {
-        let mut world = World::new("p", &[("a", 1)]).owned("p", "a", 1);
-        world.deleting.insert("p".into(), Zxid(7));
-        assert_eq!(world.plan(), Plan::default());
-        world.deleting.insert("p".into(), Zxid(5));
-        assert_eq!(world.plan().adopt.len(), 1, "it is another node");
+        let mut knowledge = Knowledge::new("p", &[("a", 1)]).owned("p", "a", 1);
+        knowledge.deleting.insert("p".into(), Zxid(7));
+        assert_eq!(knowledge.plan(), Plan::default());
+        knowledge.deleting.insert("p".into(), Zxid(5));
+        assert_eq!(knowledge.plan().adopt.len(), 1, "it is another node");
     }
 
     #[test]
     fn what_is_held_but_not_seen_is_doubtful() {
-        let world = World::new("p q", &[("a", 1)]).held("p").held("q").owned("q", "b", 2);
-        let plan = world.plan();
+        let knowledge = Knowledge::new("p q", &[("a", 1)]).held("p").held("q").owned("q", "b", 2);
+        let plan = knowledge.plan();
         assert_eq!((plan.doubtful, plan.acquire), (names("p q"), names("")));
     }
 
     #[test]
     fn foreign_owner_nodes_count_for_nothing() {
-        let world = World::new("p q", &[("a", 1), ("b", 2)]);
-        let world = world.owned("x", "b", 2).owned("y", "b", 2).owned("z", "?", 0);
-        assert_eq!(world.plan().acquire.len(), 1);
+        let knowledge = Knowledge::new("p q", &[("a", 1), ("b", 2)]);
+        let knowledge = knowledge.owned("x", "b", 2).owned("y", "b", 2).owned("z", "?", 0);
+        assert_eq!(knowledge.plan().acquire.len(), 1);
     }
 }

@@ -1,45 +1,43 @@
-//! The end of an ephemeral node that a persistent one takes the place of.
+//! Replaces an ephemeral node of ours by a persistent one at the end.
 //!
-//! In: the path of our node, and data. Out: a persistent node with that data, or the news that another
-//! client has the path. Both steps are one transaction, so that nobody sees the path without a node. A
-//! write whose reply was lost is looked for; a session that has ended in between, and our node with it,
-//! makes no difference.
+//! In: the path of our node, and data. Out: a persistent node with that data, or the result that another client has
+//! the path. Both steps are one transaction, so that no client sees the path without a node. A write whose reply was
+//! lost is looked for; it makes no difference if the session has ended in between, and our node with it.
 
 use bytes::Bytes;
 use herdsman_client::{Error, ErrorKind, Op, Outcome, Result, Session};
 use tokio::time::{Instant, sleep};
 
-use super::keeper::{Keeper, is_end_of_client, is_passing, is_race};
+use super::task::{NodeTask, is_end_of_client, is_race, is_transient};
 
-/// What an attempt has found.
+/// The result of an attempt.
 enum Found {
-    /// The persistent node is there.
+    /// The persistent node exists.
     Done,
-    /// Another client's node.
+    /// There is another client's node.
     Foreign,
 }
 
-impl Keeper {
-    /// Leaves a persistent node with the latest data in the place of ours. Fails if the path is another
-    /// client's by now.
+impl NodeTask {
+    /// Replaces our node by a persistent one with the latest data. Fails if another client has the path by now.
     pub(super) async fn make_persistent(&mut self) -> Result<()> {
-        let wish = self.wish();
+        let desired = self.desired();
         let mut is_in_doubt = false;
         let error = loop {
             let attempt = match self.client.connected_session().await {
-                Ok(session) => self.attempt(&session, &wish.data).await,
+                Ok(session) => self.attempt(&session, &desired.data).await,
                 Err(error) => Err(error),
             };
             match attempt {
                 Ok(Found::Done) => {
-                    self.reports.send_modify(|report| report.written = Some(wish.revision));
+                    self.reports.send_modify(|report| report.written = Some(desired.revision));
                     return Ok(());
                 }
                 Ok(Found::Foreign) => break Error::not_applied(ErrorKind::NodeExists),
                 Err(error) => {
                     is_in_doubt |= error.outcome() == Outcome::Unknown;
-                    let goes_on = is_passing(&error) || is_race(&error);
-                    if !goes_on || is_end_of_client(&error) {
+                    let should_continue = is_transient(&error) || is_race(&error);
+                    if !should_continue || is_end_of_client(&error) {
                         break error;
                     }
                 }
@@ -52,7 +50,7 @@ impl Keeper {
     async fn attempt(&self, session: &Session, data: &Bytes) -> Result<Found> {
         let client = self.client.bound_to(session);
         let path = self.path.as_deref().unwrap_or(&self.spec.path);
-        // This server may be another one than before, and be behind.
+        // This may be a different server, which is behind.
         client.sync(path).await?;
         let Some(stat) = client.exists(path).await? else {
             let create = client.create(path, data.clone()).container_parents();

@@ -1,14 +1,14 @@
-//! How fast a node is put back.
+//! Limits how often a node is put back.
 //!
-//! The first attempt after a quiet time is made at once. Attempts in a row, because the server
-//! refuses or because somebody removes the node again and again, come ever more slowly.
+//! The first attempt after a quiet period is made at once. Attempts in a row, because the server rejects the node or
+//! because it is deleted repeatedly, are made at growing intervals.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A node that was left alone for so long starts afresh.
-const CALM: Duration = Duration::from_secs(10);
+/// A node that was left alone for this long is put back at once again.
+const QUIET: Duration = Duration::from_secs(10);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_secs(5);
 
@@ -20,12 +20,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// How long to wait before the attempt that is due now.
+    /// Returns how long to wait before the attempt that is due now.
     pub(crate) fn pause_before_attempt(&mut self, now: Instant) -> Duration {
-        let is_calm =
-            self.last.is_none_or(|last| now.saturating_duration_since(last) > CALM + self.pause);
+        let is_quiet =
+            self.last.is_none_or(|last| now.saturating_duration_since(last) > QUIET + self.pause);
         self.pause = match self.pause {
-            _ if is_calm => Duration::ZERO,
+            _ if is_quiet => Duration::ZERO,
             Duration::ZERO => PAUSE_MIN,
             pause => (pause * 2).min(PAUSE_MAX),
         };
@@ -33,8 +33,8 @@ impl Pace {
         self.pause
     }
 
-    /// There was no attempt at all.
-    pub(crate) fn is_untouched(&self) -> bool {
+    /// Returns whether there was no attempt at all.
+    pub(crate) fn is_unused(&self) -> bool {
         self.last.is_none()
     }
 }
@@ -51,12 +51,12 @@ mod tests {
     }
 
     #[test]
-    fn a_calm_time_starts_afresh() {
+    fn after_a_quiet_time_the_pauses_start_again() {
         let (mut pace, now) = (Pace::default(), Instant::now());
         for _ in 0..10 {
             pace.pause_before_attempt(now);
         }
-        let later = now + CALM + PAUSE_MAX + PAUSE_MAX;
+        let later = now + QUIET + PAUSE_MAX + PAUSE_MAX;
         assert_eq!(pace.pause_before_attempt(later), Duration::ZERO);
         assert_eq!(pace.pause_before_attempt(later), PAUSE_MIN);
     }

@@ -1,7 +1,7 @@
-//! The creation of a sequential node: runs to its end, whoever waits for it.
+//! The creation of a sequential node, which runs to its end even if it is not awaited.
 //!
-//! In: a session. Out: the node, which is ours for certain. Deliberately not here: how it is told from others after a
-//! lost reply; see [`crate::line::creation`].
+//! In: a session. Out: the node, which is certainly ours. Deliberately not here: how it is distinguished from others
+//! after a lost reply; see [`crate::line::creation`].
 
 use bytes::Bytes;
 use herdsman_client::{Client, Created, Lifetime, Result, Session, SessionId};
@@ -9,19 +9,19 @@ use tokio::task::JoinHandle;
 
 use super::spec::Spec;
 use crate::line::creation::Creation;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// A creation under way.
+/// A creation in progress.
 #[derive(Debug)]
 pub(super) struct SequentialCreation {
     pub(super) session: SessionId,
-    /// Of the data that the node is created with.
+    /// The revision of the data that the node is created with.
     pub(super) revision: u64,
     task: JoinHandle<crate::Result<Created>>,
 }
 
 impl SequentialCreation {
-    /// Begins no further attempt once the node is not wanted any more.
+    /// Starts a creation, which makes no further attempt once the node is no longer wanted.
     pub(super) fn start(
         client: &Client,
         session: &Session,
@@ -32,7 +32,7 @@ impl SequentialCreation {
         let (parent, prefix) = spec.path.rsplit_once('/').unwrap_or_default();
         let directory = if parent.is_empty() { "/" } else { parent };
         let creation = Creation {
-            client: patient(&client.bound_to(session)),
+            client: retrying(&client.bound_to(session)),
             directory: directory.to_owned(),
             receipts_beside: spec.receipts_beside.clone().unwrap_or_else(|| directory.to_owned()),
             directory_lifetime: Lifetime::Container,
@@ -44,8 +44,8 @@ impl SequentialCreation {
         SequentialCreation { session: session.id(), revision, task }
     }
 
-    /// The node; `None` if it was not wanted any more, or somebody has deleted it. Must not be called again after it
-    /// has returned. Cancel-safe.
+    /// Returns the node; `None` if it was no longer wanted, or was deleted. Must not be called again after it has
+    /// returned. Cancel-safe.
     pub(super) async fn created(&mut self) -> Result<Option<Created>> {
         match (&mut self.task).await {
             Ok(Ok(created)) => Ok(Some(created)),

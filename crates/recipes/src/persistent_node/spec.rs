@@ -1,4 +1,4 @@
-//! What a persistent node is to be.
+//! The properties of a persistent node.
 
 use std::time::Duration;
 
@@ -7,31 +7,31 @@ use herdsman_client::{Acl, Lifetime, Op, Session, Stat};
 
 use super::OnForeignNode;
 
-/// What is to be kept.
+/// The properties to maintain.
 #[derive(Clone, Debug)]
 pub(super) struct Spec {
     pub(super) path: String,
     pub(super) is_ephemeral: bool,
     pub(super) is_sequential: bool,
-    /// Where the receipt of a sequential one is, if not beside its parent.
+    /// The path beside which the receipt of a sequential node is, if not its parent.
     pub(super) receipts_beside: Option<String>,
     pub(super) on_foreign_node: OnForeignNode,
-    /// A node without an owner that is there before ours was is replaced in any case.
+    /// A node without an owner that existed before ours did is always replaced.
     pub(super) replaces_leftover: bool,
-    /// Between two writes of the data.
+    /// The minimum time between two writes of the data.
     pub(super) write_interval: Duration,
-    /// The client's default, if it is not given.
+    /// The ACL; the client's default if `None`.
     pub(super) acl: Option<Vec<Acl>>,
 }
 
 impl Spec {
-    /// Refuses what no server would take.
+    /// Rejects what no server would accept.
     pub(super) fn check(&self) -> crate::Result<()> {
         if matches!(self.path.as_str(), "" | "/") {
             return Err(crate::Error::invalid("the root cannot be a persistent node"));
         }
         if self.is_sequential && !self.is_ephemeral {
-            // It is created together with an ephemeral node, by which it is told from others.
+            // It is created together with an ephemeral node, by which it is distinguished from others.
             return Err(crate::Error::invalid("a sequential persistent node must be ephemeral"));
         }
         let number = if self.is_sequential { "0" } else { "" };

@@ -1,10 +1,9 @@
 //! The servers' clock, as far as a client can know it.
 //!
-//! A server stamps every write with its leader's time. One write of ours (a receipt, nothing else)
-//! therefore tells the time; from then on our own clock, which only has to run at the right speed,
-//! tells how much has passed. Counted from the arrival of the reply, so what is read here is late by
-//! at most the way back and never early. Learned again every minute, for leaders change and their
-//! clocks differ.
+//! A server stamps every write with its leader's time, so one write (of a receipt only) yields the time; from then on
+//! this process's clock, which only has to run at the right speed, measures how much time has passed. It is measured
+//! from the arrival of the reply, so the result is late by at most the time of the reply's transmission, and never
+//! early. The time is read again every minute, because leaders change and their clocks differ.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +33,7 @@ impl ServerClock {
         ServerClock { receipts, learned: Mutex::default() }
     }
 
-    /// Milliseconds since 1970 on the servers' clock.
+    /// Returns milliseconds since 1970 on the servers' clock.
     pub(super) async fn now_ms(&self) -> Result<i64> {
         let known = *self.learned.lock();
         let learned = match known {
@@ -47,7 +46,7 @@ impl ServerClock {
 
     async fn learn(&self) -> Result<Learned> {
         loop {
-            // A reply that was lost has taken its time stamp with it.
+            // If the reply was lost, so was the time stamp.
             let committed = self.receipts.commit(&[]).await.map_err(Error::from)?;
             if let Some(server_ms) = committed.server_time_ms {
                 let learned = Learned { server_ms, at: Instant::now() };

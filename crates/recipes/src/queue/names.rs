@@ -1,7 +1,7 @@
-//! The names of items in Curator's queues and in ZooKeeper's own, and the order that they give.
+//! The names of items in Curator's queues and in ZooKeeper's own, and the order that follows from them.
 //!
-//! In: the names of a queue's children. Out: those that are items, in the order in which they are to
-//! be consumed, and when each is due. Pure.
+//! In: the names of a queue's children. Out: the names of items, in the order in which they are to be consumed, and
+//! when each is due. Pure.
 //!
 //! | queue | name (`N` is the server's number) | order |
 //! |---|---|---|
@@ -11,50 +11,49 @@
 //! | delay | `queue-\|<%08X of epoch ms>\|N` | number, then text |
 //! | plain | `qn-N` | by [`QueueLayout`] |
 //!
-//! Names that do not begin with `queue-` (in a plain queue: `qn-`) are foreign and left out. All others
-//! are items, as they are to Curator, which puts items back under a bare `queue-N` whatever the queue.
+//! Names that do not begin with `queue-` (in a plain queue: `qn-`) are not items and are left out. All others are
+//! items, as they are to Curator, which puts items back under a bare `queue-N` in every kind of queue.
 
 use herdsman_client::Lifetime;
 
 use crate::error::{Error, Result};
 use crate::sequence::split_name;
 
-/// What the names of all items begin with.
+/// The prefix of the names of all items.
 pub(super) const ITEM: &str = "queue-";
-/// Around an id, or the time when an item is due.
+/// The separator around an id, or around the time when an item is due.
 const MARK: char = '|';
-/// Room for the name is limited by nothing but good sense.
+/// An arbitrary limit: longer ids make no sense in a name.
 const ID_BYTES_MAX: usize = 512;
 
-/// Which item comes first.
+/// The order of items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Order {
     /// Text order of the whole name: arrival, and priority before it.
     Name,
     /// Arrival, whatever the id.
     Arrival,
-    /// When it is due.
+    /// The time when it is due.
     Due,
 }
 
-/// Whose nodes a plain queue uses. The two differ little, and a queue with items of both is read well
-/// by either as long as its numbers have not run over.
+/// The layout of a plain queue. The two differ little, and either reads a queue with items of both correctly as long
+/// as its numbers have not overflowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum QueueLayout {
-    /// Those of Curator's `SimpleDistributedQueue`: the queue's own node is a container, all names that
-    /// begin with `qn-` are items, and their order is that of text.
+    /// That of Curator's `SimpleDistributedQueue`: the queue's own node is a container, all names that begin with
+    /// `qn-` are items, and they are ordered as text.
     #[default]
     Curator,
-    /// Those of ZooKeeper's own `DistributedQueue` (`zookeeper-recipes-queue`): the queue's own node is
-    /// persistent, for a Java consumer fails if another creates it at the same moment; only names with
-    /// a number behind `qn-` are items, and their order is that of the numbers, also after these have
-    /// run over and become negative.
+    /// That of ZooKeeper's own `DistributedQueue` (`zookeeper-recipes-queue`): the queue's own node is persistent,
+    /// because a Java consumer fails if another one creates it at the same moment; only names with a number after
+    /// `qn-` are items, and they are ordered by their numbers, even after these have overflowed and become negative.
     Apache,
 }
 
 impl QueueLayout {
-    /// What the queue's own node is made as.
+    /// Returns the lifetime of the queue's own node.
     pub(super) fn lifetime(self) -> Lifetime {
         match self {
             QueueLayout::Curator => Lifetime::Container,
@@ -62,7 +61,7 @@ impl QueueLayout {
         }
     }
 
-    /// The items among the children, the first to be consumed first. Other children are foreign.
+    /// Returns the items among the children, in the order in which they are consumed. Other children are left out.
     pub(super) fn in_order(self, mut names: Vec<String>) -> Vec<String> {
         match self {
             QueueLayout::Curator => {
@@ -83,26 +82,26 @@ impl QueueLayout {
     }
 }
 
-/// What the name of an item tells of the queue that it is in.
+/// The kind of queue, as recognized from the name of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ItemKind {
     /// `qn-N`: a plain queue.
     Simple,
-    /// `queue-N`: a queue for work, or an item of another one that Curator has put back.
+    /// `queue-N`: a work queue, or an item of another queue that Curator has put back.
     Work,
     /// It has a priority.
     Priority,
-    /// It is due at a time of its own. An id that looks like such a time is taken for one.
+    /// It is due at a certain time. An id that looks like such a time is taken for one.
     Delay {
-        /// When, in milliseconds since 1970.
+        /// The time, in milliseconds since 1970.
         due_ms: i64,
     },
     /// It has an id.
     Id,
 }
 
-/// What an item's name tells of its queue; `None` if it is not one of an item.
+/// Returns the kind of queue to which an item with this name belongs; `None` if it is not the name of an item.
 ///
 /// ```
 /// use herdsman_recipes::queue::{ItemKind, item_kind};
@@ -131,7 +130,7 @@ pub fn item_kind(name: &str) -> Option<ItemKind> {
     }
 }
 
-/// A time as Java's `%08X` prints it. Twelve digits are good for thousands of years.
+/// Returns whether this is a time as Java's `%08X` prints it. Twelve digits are enough for thousands of years.
 fn is_due_time(text: &str) -> bool {
     (8..=12).contains(&text.len()) && text.bytes().all(is_upper_hex)
 }
@@ -140,16 +139,16 @@ fn is_upper_hex(byte: u8) -> bool {
     matches!(byte, b'0'..=b'9' | b'A'..=b'F')
 }
 
-/// An item that could be consumed.
+/// An item that may be consumed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Candidate {
     pub(super) name: String,
-    /// Not before this, in milliseconds since 1970.
+    /// The time before which it is not due, in milliseconds since 1970.
     pub(super) due_ms: i64,
 }
 
 impl Order {
-    /// The items among the children, the first to be consumed first.
+    /// Returns the items among the children, in the order in which they are consumed.
     pub(super) fn candidates(self, names: Vec<String>) -> Vec<Candidate> {
         let mut items: Vec<_> = names.into_iter().filter(|name| name.starts_with(ITEM)).collect();
         match self {
@@ -162,38 +161,38 @@ impl Order {
     }
 }
 
-/// What the name of an item with this priority begins with; the smallest goes first.
+/// Returns the prefix of the name of an item with this priority; the smallest priority goes first.
 pub(super) fn with_priority(priority: i32) -> String {
     format!("{ITEM}{}{priority:08X}", u8::from(priority >= 0))
 }
 
-/// What the name of an item with this id begins with.
+/// Returns the prefix of the name of an item with this id.
 pub(super) fn with_id(id: &str) -> Result<String> {
     Ok(format!("{ITEM}{MARK}{}{MARK}", stored_id(id)?))
 }
 
-/// What the name of an item that is due at this time begins with.
+/// Returns the prefix of the name of an item that is due at this time.
 pub(super) fn with_due_time(due_ms: i64) -> String {
     format!("{ITEM}{MARK}{due_ms:08X}{MARK}")
 }
 
-/// An id as it stands in names: Curator's replacements for what a name cannot hold.
+/// Returns an id as it is stored in names, with Curator's replacements for characters that a name cannot contain.
 pub(super) fn stored_id(id: &str) -> Result<String> {
     if id.is_empty() || id.len() > ID_BYTES_MAX {
-        let text = format!("an id has 1 to {ID_BYTES_MAX} bytes, this one {}", id.len());
+        let text = format!("an id must have 1 to {ID_BYTES_MAX} bytes, this one has {}", id.len());
         return Err(Error::InvalidArgument(text));
     }
     Ok(id.replace(['/', MARK], "_"))
 }
 
-/// The id in a name: between the first two marks.
+/// Returns the id in a name: the text between the first two separators.
 pub(super) fn id_of(name: &str) -> Option<&str> {
     let mut parts = name.splitn(3, MARK).skip(1);
     let id = parts.next()?;
     parts.next().map(|_| id)
 }
 
-/// The name without the server's number, to give an item a new place and keep all else.
+/// Returns the name without the server's number, to move an item and keep all else.
 pub(super) fn without_number(name: &str) -> &str {
     split_name(name, "").map_or(ITEM, |split| split.prefix)
 }
@@ -206,7 +205,7 @@ fn without_id(name: &str) -> String {
     }
 }
 
-/// Between the last two marks; what cannot be read is due at once.
+/// Returns the time between the last two separators; 0, that is due at once, if it cannot be decoded.
 fn due_ms(name: &str) -> i64 {
     let mut parts = name.rsplitn(3, MARK).skip(1);
     let (epoch, before) = (parts.next(), parts.next());
@@ -275,13 +274,13 @@ mod tests {
             in_order(QueueLayout::Curator),
             ["qn-", "qn--2147483648", "qn-0000000009", "qn-0000000010", "qn-x"]
         );
-        // `DistributedQueue` does not ask for ten digits.
+        // `DistributedQueue` does not require ten digits.
         let short = vec!["qn-10".to_owned(), "qn-9".to_owned()];
         assert_eq!(QueueLayout::Apache.in_order(short), ["qn-9", "qn-10"]);
     }
 
     #[test]
-    fn names_tell_what_queue_they_are_in() {
+    fn names_show_the_kind_of_queue() {
         for (name, expected) in [
             ("qn-0000000001", Some(ItemKind::Simple)),
             ("xqn-0000000001", None),
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_taken_apart() {
+    fn names_are_parsed() {
         assert_eq!(id_of("queue-|a|0000000001"), Some("a"));
         assert_eq!(id_of("queue-0000000001"), None);
         assert_eq!(id_of("queue-|a"), None);

@@ -1,4 +1,4 @@
-//! The bytes of an item in Curator's `DistributedQueue`, and a count of our own behind them.
+//! The bytes of an item in Curator's `DistributedQueue`, followed by a count of our own.
 //!
 //! ```text
 //! 00 01 00 01                     version
@@ -15,11 +15,11 @@ const PAYLOAD: u8 = 1;
 const END: u8 = 2;
 const DELIVERIES: u8 = 3;
 
-/// What an item's node holds.
+/// The data of an item's node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     pub(super) payloads: Vec<Bytes>,
-    /// How often a queue with a dead letter has handed it out.
+    /// How often a queue with a dead letter has delivered it.
     pub(super) deliveries: u32,
 }
 
@@ -41,7 +41,7 @@ impl Content {
         bytes.freeze()
     }
 
-    /// Payloads are views of `bytes`.
+    /// Decodes an item. The payloads are views of `bytes`.
     pub(super) fn decode(mut bytes: Bytes) -> Result<Self, String> {
         let version = bytes.try_get_i32().map_err(|_| "no version")?;
         if version != VERSION {
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_item_is_refused_with_a_reason() {
+    fn data_that_is_not_an_item_is_refused_with_a_reason() {
         for (bytes, reason) in [
             (&b""[..], "no version"),
             (b"\0\x01\0\x02\x02", "version 0x00010002"),

@@ -1,36 +1,35 @@
-//! Transactions of which one always learns whether they happened.
+//! Transactions whose outcome is always found out.
 //!
-//! In: the writes of a queue (an item more, an item less). Out: they were applied once, or not at
-//! all; a reply that is lost is no longer a doubt.
+//! In: the writes of a queue (an item added or removed). Out: whether they were applied, which is exactly once or not
+//! at all; a lost reply leaves no doubt.
 //!
-//! Every transaction also sets a *receipt*: an ephemeral node of ours, at the version that it had
-//! before. When the reply is lost the very same transaction is sent again. If the first one was
-//! applied, the receipt has moved on and the second is refused for its version; otherwise the second
-//! is applied in its place. So it does not even matter when the first one is carried out. This costs
-//! no round trip, only a small write beside the one that was meant.
+//! Every transaction also sets a *receipt*: an ephemeral node of ours, at the version that it had before. If the
+//! reply is lost, the very same transaction is sent again. If the first one was applied, the version of the receipt
+//! has changed and the second one is rejected; otherwise the second one is applied in its place. So it does not
+//! matter when the first one is carried out. This costs no round trip, only a small write beside the intended one.
 //!
-//! What remains in doubt: the session ends while the reply is missing. Its receipts go with it, and
-//! the error says [`Outcome::Unknown`]. A deadline of the client must not leave more doubts than that,
-//! for an item whose deletion is in doubt is lost to everybody: it does not count here.
+//! One doubt remains: the session ends while the reply is missing. Its receipts end with it, and the error is
+//! [`Outcome::Unknown`]. A deadline of the client must not cause further doubts, because an item whose deletion is in
+//! doubt is lost to all consumers: it does not apply here.
 //!
-//! Nodes: `<queue>-receipts/<uuid>`, ephemeral, no data, one for each transaction that is under way
-//! at the same time and a few in reserve. They stand beside the queue and not in it, for Curator
-//! complains of strange children there.
+//! Nodes: `<queue>-receipts/<uuid>`, ephemeral, no data, one for each transaction that is in flight at the same time
+//! and a few in reserve. They are beside the queue and not in it, because Curator complains about unexpected children
+//! there.
 
 use herdsman_client::{Client, Error, ErrorKind, Lifetime, Op, OpResult, Outcome, Session};
 use parking_lot::Mutex;
 use uuid::Uuid;
 
 use super::ensure;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// Receipts kept for the next transactions.
+/// Receipts kept for later transactions.
 const RESERVE_MAX: usize = 8;
 
 /// The receipts of one queue.
 #[derive(Debug)]
 pub(super) struct Receipts {
-    /// Patient.
+    /// The client, with endless retries.
     client: Client,
     directory: String,
     reserve: Mutex<Vec<Receipt>>,
@@ -47,22 +46,22 @@ pub(super) struct Committed {
 struct Receipt {
     path: String,
     session: Session,
-    /// `None`: the node is not there yet.
+    /// `None`: the node does not exist yet.
     version: Option<i32>,
 }
 
 impl Receipts {
     pub(super) fn new(client: &Client, queue: &str) -> Self {
         let directory = format!("{queue}-receipts");
-        Receipts { client: patient(client), directory, reserve: Mutex::default() }
+        Receipts { client: retrying(client), directory, reserve: Mutex::default() }
     }
 
-    /// All of these writes once, or none.
+    /// Applies all of these writes once, or none.
     pub(super) async fn commit(&self, ops: &[Op]) -> Result<Committed, Error> {
         loop {
-            let mut loan = self.borrow().await?;
-            match loan.commit(ops).await {
-                // Nothing happened in the session that is over; the next one can do it.
+            let mut receipt = self.take_receipt().await?;
+            match receipt.commit(ops).await {
+                // Nothing was applied in the session that has ended; the next one can do it.
                 Err(error)
                     if *error.kind() == ErrorKind::SessionExpired
                         && error.outcome() == Outcome::NotApplied
@@ -72,19 +71,19 @@ impl Receipts {
         }
     }
 
-    async fn borrow(&self) -> Result<Loan<'_>, Error> {
+    async fn take_receipt(&self) -> Result<ReceiptInUse<'_>, Error> {
         let session = self.client.connected_session().await?;
-        let receipt = self.reserved_or_unmade(&session);
-        Ok(Loan { receipts: self, receipt, is_settled: false })
+        let receipt = self.reserved_or_new(&session);
+        Ok(ReceiptInUse { receipts: self, receipt, is_settled: false })
     }
 
-    fn reserved_or_unmade(&self, session: &Session) -> Receipt {
+    fn reserved_or_new(&self, session: &Session) -> Receipt {
         let mut reserve = self.reserve.lock();
         reserve.retain(|receipt| receipt.session.id() == session.id());
-        reserve.pop().unwrap_or_else(|| self.unmade(session))
+        reserve.pop().unwrap_or_else(|| self.new_receipt(session))
     }
 
-    fn unmade(&self, session: &Session) -> Receipt {
+    fn new_receipt(&self, session: &Session) -> Receipt {
         let path = format!("{}/{}", self.directory, Uuid::new_v4());
         Receipt { path, session: session.clone(), version: None }
     }
@@ -106,14 +105,14 @@ impl Drop for Receipts {
 }
 
 /// A receipt in use.
-struct Loan<'r> {
+struct ReceiptInUse<'r> {
     receipts: &'r Receipts,
     receipt: Receipt,
-    /// We know the receipt's version, so that it can be used again.
+    /// The receipt's version is known, so it can be used again.
     is_settled: bool,
 }
 
-impl Loan<'_> {
+impl ReceiptInUse<'_> {
     async fn commit(&mut self, ops: &[Op]) -> Result<Committed, Error> {
         let client = self.receipts.client.bound_to(&self.receipt.session);
         let mut doubt = None;
@@ -127,9 +126,9 @@ impl Loan<'_> {
                 (Some(0), ErrorKind::NodeExists | ErrorKind::BadVersion) if doubt.is_some() => {
                     return Ok(self.settle(None));
                 }
-                (Some(0), ErrorKind::NoNode) => self.make_room(&client, doubt.as_ref()).await?,
+                (Some(0), ErrorKind::NoNode) => self.repair(&client, doubt.as_ref()).await?,
                 (Some(0), _) => return Err(doubt.unwrap_or(error)),
-                // The receipt was as expected, so nothing of ours was applied before.
+                // The receipt was as expected, so nothing of this transaction was applied before.
                 (Some(_), _) => {
                     self.is_settled = true;
                     return Err(error);
@@ -137,14 +136,14 @@ impl Loan<'_> {
                 (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
                     doubt.get_or_insert(error);
                 }
-                // Servers before 3.7 do not tell the stat of the receipt, and it could not be read.
+                // Servers before 3.7 do not return the stat of the receipt, and it could not be read.
                 (None, _) if error.outcome() == Outcome::Applied => return Ok(self.settle(None)),
                 (None, _) => return Err(doubt.unwrap_or(error)),
             }
         }
     }
 
-    /// Shows by its own success or failure whether an earlier attempt was applied.
+    /// Returns an operation whose own success or failure shows whether an earlier attempt was applied.
     fn proof(&self) -> Op {
         match self.receipt.version {
             None => Op::create(&self.receipt.path, "").ephemeral(),
@@ -163,20 +162,20 @@ impl Loan<'_> {
         Committed { server_time_ms }
     }
 
-    /// The directory is missing, or somebody has deleted our receipt.
-    async fn make_room(&mut self, client: &Client, doubt: Option<&Error>) -> Result<(), Error> {
+    /// Handles a missing directory, or a receipt that was deleted by hand.
+    async fn repair(&mut self, client: &Client, doubt: Option<&Error>) -> Result<(), Error> {
         if self.receipt.version.is_some() {
             if let Some(doubt) = doubt {
                 return Err(doubt.clone());
             }
-            self.receipt = self.receipts.unmade(&self.receipt.session);
+            self.receipt = self.receipts.new_receipt(&self.receipt.session);
         }
         let made = ensure(client, &self.receipts.directory, Lifetime::Container).await;
         made.map_err(|error| doubt.cloned().unwrap_or(error))
     }
 }
 
-impl Drop for Loan<'_> {
+impl Drop for ReceiptInUse<'_> {
     fn drop(&mut self) {
         let mut reserve = self.receipts.reserve.lock();
         let is_wanted = self.is_settled && reserve.len() < RESERVE_MAX;

@@ -1,31 +1,31 @@
-//! Many queues that look like one.
+//! Many queues behind one interface.
 //!
-//! A server answers a listing with all children at once, so a directory should not hold more than
-//! about ten thousand items: beyond that every look at the queue costs megabytes. A sharded queue
-//! spreads its items over directories, at the price of their common order.
+//! A server returns all children at once in a listing, so a directory should not hold more than about ten thousand
+//! items: beyond that every listing of the queue transfers megabytes. A sharded queue spreads its items over
+//! directories, and gives up their common order.
 //!
-//! Layout: `<queue>`, persistent, the number of shards as decimal text; `<queue>/shard-0000` and so
-//! on, each the layout of a [`WorkQueue`](super::WorkQueue), so Curator's consumers can read single
-//! shards. Curator's `QueueSharder` has the same idea and other names.
+//! Layout: `<queue>`, persistent, the number of shards as decimal text; `<queue>/shard-0000` and so on, each with the
+//! layout of a [`WorkQueue`](super::WorkQueue), so Curator's consumers can read single shards. Curator's
+//! `QueueSharder` has the same idea and other names.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use herdsman_client::{Client, Outcome};
 
-use super::intake::check_path;
+use super::item_store::check_path;
 use super::names::{ITEM, Order};
-use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
+use super::waiting::{Attempt, Source, Wake, in_line, line, should_continue};
 use super::work::core::Core;
 use super::work::{WorkItem, WorkOptions};
 use crate::error::{Error, Result};
 use crate::line::Line;
 
-/// So many shards are enough for ten million items; a waiting consumer watches all of them.
+/// This many shards are enough for ten million items; a waiting consumer watches all of them.
 const SHARDS_MAX: usize = 1000;
 
-/// A [`WorkQueue`](super::WorkQueue) in several directories. Within a shard items keep their order;
-/// between shards there is none. Clones are handles to the same one.
+/// A [`WorkQueue`](super::WorkQueue) in several directories. Items keep their order within a shard; there is no order
+/// between shards. Clones are handles to the same queue.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -45,9 +45,9 @@ pub struct ShardedQueue {
 }
 
 impl ShardedQueue {
-    /// The queue at `path`, with so many shards, 1 to 1000. All its users must agree on the number,
-    /// which is stored with the queue; who does not gets [`Error::InvalidArgument`]. Capacity is
-    /// that of each shard; locks are beside each shard, or below the lock path.
+    /// Opens the queue at `path`, with 1 to 1000 shards. All its users must agree on the number, which is stored with
+    /// the queue; a different number is an [`Error::InvalidArgument`]. The capacity is that of each shard; locks are
+    /// beside each shard, or below the lock path.
     pub async fn open(
         client: &Client,
         path: &str,
@@ -73,13 +73,13 @@ impl ShardedQueue {
         Ok(queue)
     }
 
-    /// Puts an item into one of the shards. Waits for room if that is bounded and full.
+    /// Puts an item into one of the shards. Waits if that is bounded and full.
     pub async fn offer(&self, payload: impl Into<Bytes>) -> Result<()> {
         let shard = &self.shards[fastrand::usize(..self.shards.len())];
         shard.offer(ITEM, vec![payload.into()]).await
     }
 
-    /// An item that nobody works on, if there is one.
+    /// Returns an item that no consumer works on, if there is one.
     pub async fn poll(&self) -> Result<Option<WorkItem>> {
         for shard in self.in_any_order() {
             if let Some(item) = shard.poll().await? {
@@ -89,19 +89,19 @@ impl ShardedQueue {
         Ok(None)
     }
 
-    /// An item that nobody works on, as soon as there is one; as
+    /// Returns an item that no consumer works on, as soon as there is one; like
     /// [`WorkQueue::take`](super::WorkQueue::take).
     pub async fn take(&self) -> Result<WorkItem> {
         match self.poll().await {
             Ok(Some(item)) => return Ok(item),
             Ok(None) => {}
-            Err(error) if goes_on(&self.consumers.holder.client, &error) => {}
+            Err(error) if should_continue(&self.consumers.holder.client, &error) => {}
             Err(error) => return Err(error),
         }
         in_line(&self.consumers, self).await
     }
 
-    /// How many items there are in all shards together.
+    /// Returns how many items there are in all shards together.
     pub async fn len(&self) -> Result<usize> {
         let mut items = 0;
         for shard in self.shards.iter() {
@@ -110,34 +110,34 @@ impl ShardedQueue {
         Ok(items)
     }
 
-    /// Whether there is no item.
+    /// Returns whether there is no item.
     pub async fn is_empty(&self) -> Result<bool> {
         Ok(self.len().await? == 0)
     }
 
-    /// All shards, beginning anywhere, so that none is always the last.
+    /// Returns all shards, beginning with a random one, so that none is always the last.
     fn in_any_order(&self) -> impl Iterator<Item = &Arc<Core>> {
         let start = fastrand::usize(..self.shards.len());
         self.shards[start..].iter().chain(&self.shards[..start])
     }
 }
 
-impl Supply for ShardedQueue {
+impl Source for ShardedQueue {
     type Found = WorkItem;
 
-    async fn look(&self) -> Result<Look<WorkItem>> {
+    async fn attempt(&self) -> Result<Attempt<WorkItem>> {
         let mut all = Wake::default();
         for shard in self.in_any_order() {
-            match shard.look().await? {
-                Look::Found(item) => return Ok(Look::Found(item)),
-                Look::Nothing(wake) => all.watches.extend(wake.watches),
+            match shard.attempt().await? {
+                Attempt::Found(item) => return Ok(Attempt::Found(item)),
+                Attempt::Nothing(wake) => all.watches.extend(wake.watches),
             }
         }
-        Ok(Look::Nothing(all))
+        Ok(Attempt::Nothing(all))
     }
 }
 
-/// Stores the number of shards, or finds that it is stored already.
+/// Stores the number of shards, or checks the number that is stored already.
 async fn agree(client: &Client, path: &str, shards: usize) -> Result<()> {
     let stored = loop {
         match client.get(path).await {
@@ -146,7 +146,7 @@ async fn agree(client: &Client, path: &str, shards: usize) -> Result<()> {
         }
         match client.create(path, shards.to_string()).parents().await {
             Ok(_) => return Ok(()),
-            // Somebody else was faster, or we were and do not know: the next look tells.
+            // Another client was faster, or this one was and its reply was lost: read again.
             Err(error) if error.is_node_exists() => {}
             Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
             Err(error) => return Err(error.into()),
@@ -156,5 +156,5 @@ async fn agree(client: &Client, path: &str, shards: usize) -> Result<()> {
         return Ok(());
     }
     let stored = String::from_utf8_lossy(&stored);
-    Err(Error::InvalidArgument(format!("{path} says {stored:?} shards, not {shards}")))
+    Err(Error::InvalidArgument(format!("{path}: the number of shards is {stored:?}, not {shards}")))
 }

@@ -1,13 +1,12 @@
 //! The plain queue: first in, first out, each item to at most one consumer.
 //!
-//! Layout: `<queue>/qn-N`, persistent sequential, the data is the item as it is. That is Curator's
-//! `SimpleDistributedQueue` and ZooKeeper's own `DistributedQueue`; [`QueueLayout`] says where the two
-//! differ. Beside it `<queue>-receipts`, `-consumers`, `-producers` and `-capacity`, as the module
-//! [`queue`](super) says.
+//! Layout: `<queue>/qn-N`, persistent sequential, whose data is the unchanged item. That is Curator's
+//! `SimpleDistributedQueue` and ZooKeeper's own `DistributedQueue`; see [`QueueLayout`] for the differences. Beside
+//! it `<queue>-receipts`, `-consumers`, `-producers` and `-capacity`, as described in the module [`queue`](super).
 //!
-//! Whose deletion of the node succeeds has the item. Here that deletion is a transaction with a
-//! receipt, so a consumer whose reply was lost learns whether the item is its own; in Curator and in
-//! ZooKeeper's recipe such an item is lost.
+//! The consumer whose deletion of the node succeeds gets the item. Here that deletion is a transaction with a
+//! receipt, so a consumer whose reply was lost learns whether it got the item; in Curator and in ZooKeeper's recipe
+//! such an item is lost.
 
 use std::sync::Arc;
 
@@ -15,28 +14,28 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Op};
 
 use super::ensure;
-use super::intake::Intake;
+use super::item_store::ItemStore;
 use super::names::QueueLayout;
-use super::waiting::{Look, Supply, Wake, goes_on, in_line, line};
+use super::waiting::{Attempt, Source, Wake, in_line, line, should_continue};
 use crate::error::{Error, Result};
 use crate::line::Line;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// What the names of items begin with.
+/// The prefix of the names of items.
 pub(super) const ITEM: &str = "qn-";
 
-/// Why a queue can be built again from what it was built from.
+/// Why a queue can be built again with the arguments of an existing one.
 const CHECKED: &str = "path and capacity were checked when the queue was first built";
 
-/// A first-in first-out queue, each item delivered at most once. Clones are handles to the same one.
+/// A first-in first-out queue, each item delivered at most once. Clones are handles to the same queue.
 ///
 /// * Two consumers never get the same item.
-/// * An item is lost only if its consumer is: if the process dies, or the session ends, between
-///   asking for the item and learning of it. The error says
-///   [`Outcome::Unknown`](herdsman_client::Outcome::Unknown) in the second case. A connection that
-///   breaks loses nothing. Who cannot afford this uses a [`WorkQueue`](super::WorkQueue).
-/// * An item that is on its way in or out is not given up at the deadline of the client: the call waits
-///   for the server's answer, or for the end of the session.
+/// * An item is lost only with its consumer: if the process dies, or the session ends, between the request for the
+///   item and its reply. In the second case the error's outcome is
+///   [`Outcome::Unknown`](herdsman_client::Outcome::Unknown). A connection that breaks loses nothing. If this is not
+///   acceptable, use a [`WorkQueue`](super::WorkQueue).
+/// * An item that is being added or removed is not given up at the client's deadline: the call waits for the server's
+///   answer, or for the end of the session.
 /// * [`Queue::offer`] puts the item in once, even if the reply is lost; with the same exception.
 ///
 /// ```
@@ -60,29 +59,29 @@ pub struct Queue {
 
 #[derive(Debug)]
 struct Inner {
-    intake: Intake,
+    store: ItemStore,
     consumers: Line,
     capacity: Option<usize>,
     layout: QueueLayout,
 }
 
 impl Queue {
-    /// The queue at `path`. Nothing is made before the first item.
+    /// Creates a handle for the queue at `path`. No node is created before the first item.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         Queue::build(client, path, None, QueueLayout::default())
     }
 
-    /// A queue that never holds more than `capacity` items, if all its producers say so. (Items that
-    /// come back because a `take` was dropped in the middle may exceed it.)
+    /// Creates a handle for a queue that never holds more than `capacity` items, if all its producers use the same
+    /// capacity. (Items that are put back because a `take` was dropped half-way may exceed it.)
     pub fn bounded(client: &Client, path: &str, capacity: usize) -> Result<Self> {
         Queue::build(client, path, Some(capacity), QueueLayout::default())
     }
 
-    /// Whose nodes it shares the path with.
+    /// Sets the layout of the nodes.
     #[must_use]
     pub fn layout(self, layout: QueueLayout) -> Self {
-        let Inner { intake, capacity, .. } = &*self.inner;
-        Queue::build(&intake.client, &intake.path, *capacity, layout).expect(CHECKED)
+        let Inner { store, capacity, .. } = &*self.inner;
+        Queue::build(&store.client, &store.path, *capacity, layout).expect(CHECKED)
     }
 
     fn build(
@@ -91,45 +90,44 @@ impl Queue {
         capacity: Option<usize>,
         layout: QueueLayout,
     ) -> Result<Self> {
-        let intake = Intake::new(client, path, layout.lifetime(), capacity)?;
+        let store = ItemStore::new(client, path, layout.lifetime(), capacity)?;
         let consumers = line(client, path, "consumers");
-        Ok(Queue { inner: Arc::new(Inner { intake, consumers, capacity, layout }) })
+        Ok(Queue { inner: Arc::new(Inner { store, consumers, capacity, layout }) })
     }
 
-    /// Where it is.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &str {
-        &self.inner.intake.path
+        &self.inner.store.path
     }
 
-    /// Puts an item at the end. A bounded queue that is full makes it wait. If the future is
-    /// dropped, the item may be in the queue or not.
+    /// Puts an item at the end. Waits if the queue is bounded and full. If the future is dropped, the item may or may
+    /// not be in the queue.
     pub async fn offer(&self, item: impl Into<Bytes>) -> Result<()> {
-        self.inner.intake.offer(ITEM, item.into()).await
+        self.inner.store.offer(ITEM, item.into()).await
     }
 
-    /// Puts an item at the end, or says [`Error::Full`].
+    /// Puts an item at the end; [`Error::Full`] if the queue is full.
     pub async fn try_offer(&self, item: impl Into<Bytes>) -> Result<()> {
-        self.inner.intake.try_offer(ITEM, &item.into()).await
+        self.inner.store.try_offer(ITEM, &item.into()).await
     }
 
-    /// The first item, which stays where it is.
+    /// Returns the first item without taking it.
     pub async fn peek(&self) -> Result<Option<Bytes>> {
         for name in self.inner.items().await? {
-            if let Some((item, _)) = self.inner.read(&self.inner.intake.client, &name).await? {
+            if let Some((item, _)) = self.inner.read(&self.inner.store.client, &name).await? {
                 return Ok(Some(item));
             }
         }
         Ok(None)
     }
 
-    /// The first item, which stays where it is; [`Error::Empty`] if there is none.
+    /// Returns the first item without taking it; [`Error::Empty`] if there is none.
     pub async fn element(&self) -> Result<Bytes> {
         self.peek().await?.ok_or(Error::Empty)
     }
 
-    /// Takes the first item, if there is one. If the future is dropped in the middle, the item goes
-    /// back to its place.
+    /// Takes the first item, if there is one. If the future is dropped half-way, the item is put back in its place.
     pub async fn poll(&self) -> Result<Option<Bytes>> {
         let names = self.inner.items().await?;
         self.take_one_of(names).await
@@ -140,25 +138,24 @@ impl Queue {
         self.poll().await?.ok_or(Error::Empty)
     }
 
-    /// Takes the first item as soon as there is one, through lost connections, and with a managed
-    /// client through lost sessions. If the future is dropped in the middle, the item goes back to
-    /// its place.
+    /// Takes the first item as soon as there is one, through lost connections, and with a managed client through lost
+    /// sessions. If the future is dropped half-way, the item is put back in its place.
     pub async fn take(&self) -> Result<Bytes> {
         match self.poll().await {
             Ok(Some(item)) => return Ok(item),
             Ok(None) => {}
-            Err(error) if goes_on(&self.inner.intake.client, &error) => {}
+            Err(error) if should_continue(&self.inner.store.client, &error) => {}
             Err(error) => return Err(error),
         }
         in_line(&self.inner.consumers, self).await
     }
 
-    /// How many items there are.
+    /// Returns how many items there are.
     pub async fn len(&self) -> Result<usize> {
         Ok(self.inner.items().await?.len())
     }
 
-    /// Whether there is no item.
+    /// Returns whether there is no item.
     pub async fn is_empty(&self) -> Result<bool> {
         Ok(self.len().await? == 0)
     }
@@ -173,46 +170,46 @@ impl Queue {
     }
 }
 
-impl Supply for Queue {
+impl Source for Queue {
     type Found = Bytes;
 
-    async fn look(&self) -> Result<Look<Bytes>> {
-        let (names, watch) = self.inner.intake.watched_names().await?;
+    async fn attempt(&self) -> Result<Attempt<Bytes>> {
+        let (names, watch) = self.inner.store.watched_names().await?;
         Ok(match self.take_one_of(self.inner.layout.in_order(names)).await? {
-            Some(item) => Look::Found(item),
-            None => Look::Nothing(Wake { watches: vec![watch], after: None }),
+            Some(item) => Attempt::Found(item),
+            None => Attempt::Nothing(Wake { watches: vec![watch], after: None }),
         })
     }
 }
 
 impl Inner {
     async fn items(&self) -> Result<Vec<String>> {
-        Ok(self.layout.in_order(self.intake.names().await?))
+        Ok(self.layout.in_order(self.store.names().await?))
     }
 
     async fn read(&self, client: &Client, name: &str) -> Result<Option<(Bytes, i32)>> {
-        match client.get(&self.intake.child(name)).await {
+        match client.get(&self.store.child(name)).await {
             Err(error) if error.is_no_node() => Ok(None),
             node => Ok(Some(node.map(|node| (node.data, node.stat.version))?)),
         }
     }
 
-    /// Runs to its end even if nobody waits for it any more: then the item is put back.
+    /// Takes an item. Runs to its end even if the caller no longer waits: then the item is put back.
     async fn take(self: &Arc<Self>, name: String) -> Result<Option<Taken>> {
         let inner = self.clone();
-        let task = tokio::spawn(async move { inner.take_to_the_end(name).await });
+        let task = tokio::spawn(async move { inner.take_to_completion(name).await });
         task.await.unwrap_or_else(|_| Err(super::abandoned()))
     }
 
-    async fn take_to_the_end(self: Arc<Self>, name: String) -> Result<Option<Taken>> {
-        let client = patient(&self.intake.client);
+    async fn take_to_completion(self: Arc<Self>, name: String) -> Result<Option<Taken>> {
+        let client = retrying(&self.store.client);
         let Some((item, version)) = self.read(&client, &name).await? else {
             return Ok(None);
         };
-        let delete = Op::delete(&self.intake.child(&name)).version(version);
-        match self.intake.receipts.commit(&[delete]).await {
+        let delete = Op::delete(&self.store.child(&name)).version(version);
+        match self.store.receipts.commit(&[delete]).await {
             Ok(_) => Ok(Some(Taken { inner: self, name, item: Some(item) })),
-            // Somebody else has it, or has changed it.
+            // Another consumer has taken it, or it was changed.
             Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::BadVersion) => {
                 Ok(None)
             }
@@ -221,12 +218,12 @@ impl Inner {
     }
 
     async fn put_back(&self, name: &str, item: Bytes) -> Result<()> {
-        let create = Op::create(&self.intake.child(name), item);
-        while let Err(error) = self.intake.receipts.commit(std::slice::from_ref(&create)).await {
+        let create = Op::create(&self.store.child(name), item);
+        while let Err(error) = self.store.receipts.commit(std::slice::from_ref(&create)).await {
             match error.kind() {
                 ErrorKind::NoNode => {
                     let lifetime = self.layout.lifetime();
-                    ensure(&self.intake.client, &self.intake.path, lifetime).await?;
+                    ensure(&self.store.client, &self.store.path, lifetime).await?;
                 }
                 _ => return Err(error.into()),
             }
@@ -235,7 +232,7 @@ impl Inner {
     }
 }
 
-/// An item that is ours, but that nobody has seen yet.
+/// An item that was taken, but not received by the caller yet.
 struct Taken {
     inner: Arc<Inner>,
     name: String,
@@ -254,9 +251,9 @@ impl Drop for Taken {
             return;
         };
         let (inner, name) = (self.inner.clone(), std::mem::take(&mut self.name));
-        self.inner.intake.client.spawn(async move {
+        self.inner.store.client.spawn(async move {
             if let Err(error) = inner.put_back(&name, item).await {
-                tracing::warn!(%error, name, "an item that nobody waited for is lost");
+                tracing::warn!(%error, name, "an item is lost: it was taken but not received, and not put back");
             }
         });
     }

@@ -1,11 +1,11 @@
-//! The ticket queue: take a number, wait until it is called.
+//! The ticket queue: take a number, and wait for its turn.
 //!
-//! Layout: `<queue>/_c_<uuid>-ticket-N`, ephemeral, in a container. There is no such recipe in
-//! Curator; the names are those of its locks with another marker.
+//! Layout: `<queue>/_c_<uuid>-ticket-N`, ephemeral, in a container. There is no such recipe in Curator; the names are
+//! those of its locks with another marker.
 //!
-//! Each ticket watches only the one before it. To know one's position means to list the queue, so
-//! that is done when asked for, or at an interval of the caller's own; a watch that tells everybody
-//! of everything would be the herd.
+//! Each ticket watches only the one before it. Finding the position requires a listing of the queue, so it is only
+//! done on request, or at an interval that the caller chooses; a watch that reports everything to every ticket would
+//! be a herd effect.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use herdsman_client::{Client, ErrorKind};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 
-use super::intake::check_path;
+use super::item_store::check_path;
 use crate::error::{Error, Result};
 use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
-use crate::line::{Layout, Line, Standing, after_predecessor};
-use crate::patient::begins_again;
+use crate::line::{Layout, Line, WaitResult, after_predecessor};
+use crate::retrying::must_restart;
 use crate::sequence::split_name;
 
 const TICKET: &str = "ticket-";
 
-/// A queue of those who wait for their turn.
+/// A queue of tickets that wait for their turn.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -47,7 +47,7 @@ pub struct TicketQueue {
 }
 
 impl TicketQueue {
-    /// The queue at `path`. Nothing is made before the first ticket.
+    /// Creates a handle for the queue at `path`. No node is created before the first ticket.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         check_path(path)?;
         let line = Line {
@@ -59,30 +59,30 @@ impl TicketQueue {
         Ok(TicketQueue { line })
     }
 
-    /// When a ticket counts as lost, what others read about its holder, and the ACL of its nodes.
+    /// Sets when a ticket counts as lost, the owner text that other clients read, and the ACL of its nodes.
     #[must_use]
     pub fn options(mut self, options: &HoldOptions) -> Self {
         self.line.holder.set(options);
         self
     }
 
-    /// A place at the end of the queue, kept as long as the session.
+    /// Takes a place at the end of the queue, which is kept as long as the session lives.
     pub async fn take_number(&self) -> Result<Ticket> {
         loop {
             let session = self.line.holder.client.connected_session().await?;
             match self.line.join(&session, TICKET).await {
-                Err(error) if begins_again(&self.line.holder.client, &error) => {}
+                Err(error) if must_restart(&self.line.holder.client, &error) => {}
                 hold => return Ok(Ticket { line: self.line.clone(), hold: hold? }),
             }
         }
     }
 
-    /// How many tickets are out, the one whose turn it is included.
+    /// Returns how many tickets there are, including the one whose turn it is.
     pub async fn len(&self) -> Result<usize> {
         Ok(self.line.places(&self.line.holder.client).await?.len())
     }
 
-    /// Whether no ticket is out.
+    /// Returns whether there is no ticket.
     pub async fn is_empty(&self) -> Result<bool> {
         Ok(self.len().await? == 0)
     }
@@ -90,26 +90,26 @@ impl TicketQueue {
 
 /// A place in a [`TicketQueue`]; see [`Hold`] for all that it can do. Dropping it leaves the queue.
 #[derive(Debug)]
-#[must_use = "the place is given up when the ticket is dropped"]
+#[must_use = "the ticket leaves the queue when it is dropped"]
 pub struct Ticket {
     line: Line,
     hold: Hold,
 }
 
 impl Ticket {
-    /// The number on it. Those in front have smaller ones.
+    /// Returns its number. Tickets before it have smaller ones.
     #[must_use]
     pub fn number(&self) -> i32 {
         split_name(self.hold.name(), TICKET).map_or(0, |name| name.sequence)
     }
 
-    /// How many are in front; 0 if it is this one's turn. [`Error::Lost`] if the place is lost.
+    /// Returns how many tickets are before it; 0 if it is its turn. [`Error::Lost`] if the place is lost.
     pub async fn position(&self) -> Result<usize> {
         position(&self.line, self.hold.client(), self.hold.name()).await
     }
 
-    /// Every change of the position, looked at so often, which must not be zero; first of all the
-    /// position of now. Ends behind position 0, or behind an error.
+    /// Returns the current position and every change of it, read at this interval, which must not be zero. Ends after
+    /// position 0, or after an error.
     pub fn positions(
         &self,
         every: Duration,
@@ -117,7 +117,7 @@ impl Ticket {
         if every.is_zero() {
             return Err(Error::invalid("positions need an interval that is not zero"));
         }
-        // One waits for a slow reader; then the queue is not looked at.
+        // One position waits for a slow reader; until it is read, the queue is not listed.
         let (send, receive) = mpsc::channel(1);
         let (line, client) = (self.line.clone(), self.hold.client().clone());
         let name = self.hold.name().to_owned();
@@ -130,17 +130,17 @@ impl Ticket {
         Ok(ReceiverStream::new(receive))
     }
 
-    /// Waits until nobody is in front. [`Error::Lost`] if the place is lost: the session is over, or
-    /// somebody has deleted it.
+    /// Waits until there is no ticket before it. [`Error::Lost`] if the place is lost: the session has ended, or the
+    /// node was deleted.
     pub async fn turn(&self) -> Result<()> {
         match self.line.wait_for_turn(&self.hold, &after_predecessor).await {
-            Ok(Standing::Turn) => Ok(()),
-            Ok(Standing::NotInLine) => Err(Error::Lost),
+            Ok(WaitResult::Turn) => Ok(()),
+            Ok(WaitResult::NotInLine) => Err(Error::Lost),
             Err(error) => Err(lost_with_session(error)),
         }
     }
 
-    /// Leaves the queue, and waits until the server knows.
+    /// Leaves the queue, and waits until the server has confirmed that.
     pub async fn leave(self) -> Result<()> {
         self.hold.release().await
     }

@@ -1,7 +1,7 @@
-//! Queues of values instead of bytes: JSON in the payload.
+//! Queues of values instead of bytes, with JSON in the payload.
 //!
-//! A payload that cannot be read is reported once, as [`Error::Codec`], and is out of the way by
-//! then; the next call goes on with the next item.
+//! A payload that cannot be decoded is reported once, as [`Error::Codec`], and has been removed by then; the next
+//! call continues with the next item.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -33,14 +33,14 @@ pub struct TypedQueue<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> TypedQueue<T> {
-    /// Values in this queue. What cannot be read is discarded.
+    /// Creates a queue of values in this queue. Payloads that cannot be decoded are discarded.
     #[must_use]
     pub fn new(queue: Queue) -> Self {
         TypedQueue { queue, dead_letters: None, values: PhantomData }
     }
 
-    /// What cannot be read goes to this queue, as it is. It has left its own queue by then: if the
-    /// process dies in between, it is lost like any item of this kind of queue.
+    /// Moves payloads that cannot be decoded to this queue, unchanged. They have been removed from their own queue
+    /// before: if the process dies in between, they are lost like any item of this kind of queue.
     #[must_use]
     pub fn dead_letters(mut self, queue: Queue) -> Self {
         self.dead_letters = Some(queue);
@@ -66,7 +66,7 @@ impl<T: Serialize + DeserializeOwned> TypedQueue<T> {
         self.read(item).await
     }
 
-    /// The queue of bytes below.
+    /// Returns the queue of bytes below.
     #[must_use]
     pub fn bytes(&self) -> &Queue {
         &self.queue
@@ -97,24 +97,24 @@ impl<T> fmt::Debug for TypedQueue<T> {
     }
 }
 
-/// A [`WorkQueue`] of values. What cannot be read goes to the queue's
-/// [dead letters](super::WorkOptions::dead_letter), or is discarded if it has none.
+/// A [`WorkQueue`] of values. Payloads that cannot be decoded are moved to the queue's [dead
+/// letters](super::WorkOptions::dead_letter), or are discarded if it has none.
 pub struct TypedWorkQueue<T> {
     queue: WorkQueue,
     values: PhantomData<fn() -> T>,
 }
 
-/// A value to work on, and the item that it came in.
+/// A value to work on, and its item.
 #[derive(Debug)]
 pub struct TypedWork<T> {
     /// The value.
     pub value: T,
-    /// Its item: say [`WorkItem::done`] to it.
+    /// Its item: call [`WorkItem::done`] when the work is done.
     pub item: WorkItem,
 }
 
 impl<T: Serialize + DeserializeOwned> TypedWorkQueue<T> {
-    /// Values in this queue.
+    /// Creates a queue of values in this queue.
     #[must_use]
     pub fn new(queue: WorkQueue) -> Self {
         TypedWorkQueue { queue, values: PhantomData }
@@ -125,7 +125,7 @@ impl<T: Serialize + DeserializeOwned> TypedWorkQueue<T> {
         self.queue.offer(to_json(value)?).await
     }
 
-    /// The first value that nobody works on, if there is one.
+    /// Returns the first value that no consumer works on, if there is one.
     pub async fn poll(&self) -> Result<Option<TypedWork<T>>> {
         match self.queue.poll().await? {
             Some(item) => read(item).await.map(Some),
@@ -133,12 +133,12 @@ impl<T: Serialize + DeserializeOwned> TypedWorkQueue<T> {
         }
     }
 
-    /// The first value that nobody works on, as soon as there is one; see [`WorkQueue::take`].
+    /// Returns the first value that no consumer works on, as soon as there is one; see [`WorkQueue::take`].
     pub async fn take(&self) -> Result<TypedWork<T>> {
         read(self.queue.take().await?).await
     }
 
-    /// The queue of bytes below.
+    /// Returns the queue of bytes below.
     #[must_use]
     pub fn bytes(&self) -> &WorkQueue {
         &self.queue
@@ -168,6 +168,7 @@ async fn read<T: DeserializeOwned>(item: WorkItem) -> Result<TypedWork<T>> {
 }
 
 fn to_json(value: &impl Serialize) -> Result<Vec<u8>> {
-    serde_json::to_vec(value)
-        .map_err(|error| Error::InvalidArgument(format!("the value is no JSON: {error}")))
+    serde_json::to_vec(value).map_err(|error| {
+        Error::InvalidArgument(format!("the value cannot be encoded as JSON: {error}"))
+    })
 }

@@ -1,12 +1,12 @@
-//! Waiting for something to take, or for room to put something: one at a time.
+//! Waits for an item to take, or for room for an item: one client at a time.
 //!
-//! Whoever finds nothing joins a line of ephemeral nodes and watches only the one before it. The
-//! first of the line, and nobody else, watches the queue. So a new item wakes one consumer, however
-//! many wait; the next in line is woken when the first has got something and leaves. Curator's
-//! consumers all watch the queue, which is their herd; they and ours do not disturb each other.
+//! A client that finds nothing joins a line of ephemeral nodes and watches only the one before it. Only the first in
+//! the line watches the queue. So a new item wakes one consumer, however many wait; the next in line is woken when
+//! the first has got an item and leaves. Curator's consumers all watch the queue, which is their herd effect; they
+//! and ours do not disturb each other.
 //!
-//! The line gives no right to an item: who asks at the right moment gets it without standing in
-//! line. That costs the first of the line a vain look and keeps busy consumers from writing at all.
+//! The line gives no right to an item: a client that asks at the right moment gets it without joining the line. That
+//! costs the first in the line an unsuccessful read, and saves busy consumers all these writes.
 //!
 //! Nodes: `<queue>-consumers/_c_<uuid>-place-N`, and `-producers` likewise, in a container.
 
@@ -22,28 +22,28 @@ use crate::line::{Layout, Line, after_predecessor};
 
 const PLACE: &str = "place-";
 
-/// What one can wait for.
-pub(super) trait Supply: Sync {
-    /// What one gets.
+/// Something that a client can wait for.
+pub(super) trait Source: Sync {
+    /// What is found.
     type Found: Send;
 
-    /// Takes what there is, or says what to wait for before the next look.
-    fn look(&self) -> impl Future<Output = Result<Look<Self::Found>>> + Send;
+    /// Takes what there is, or returns what to wait for before the next attempt.
+    fn attempt(&self) -> impl Future<Output = Result<Attempt<Self::Found>>> + Send;
 }
 
-/// What a look has shown.
+/// The result of an attempt.
 #[derive(Debug)]
-pub(super) enum Look<T> {
+pub(super) enum Attempt<T> {
     Found(T),
     Nothing(Wake),
 }
 
-/// When to look again.
+/// When to try again.
 #[derive(Debug, Default)]
 pub(super) struct Wake {
-    /// Any of these.
+    /// When any of these fires.
     pub(super) watches: Vec<Watch>,
-    /// Or this, if it comes first.
+    /// Or after this time, if it passes first.
     pub(super) after: Option<Duration>,
 }
 
@@ -67,7 +67,7 @@ impl Wake {
     }
 }
 
-/// The line of those who wait for one side of a queue.
+/// Returns the line of the waiters on one side of a queue.
 pub(super) fn line(client: &Client, queue: &str, side: &str) -> Line {
     Line {
         holder: Holder::new(client, ""),
@@ -77,33 +77,33 @@ pub(super) fn line(client: &Client, queue: &str, side: &str) -> Line {
     }
 }
 
-/// Waits in the line, then at the queue itself.
-pub(super) async fn in_line<S: Supply>(line: &Line, supply: &S) -> Result<S::Found> {
+/// Waits in the line, then for the queue itself.
+pub(super) async fn in_line<S: Source>(line: &Line, source: &S) -> Result<S::Found> {
     loop {
         let place = line.wait(PLACE, after_predecessor).await?;
-        match look_until_found(supply).await {
-            Err(error) if goes_on(&line.holder.client, &error) => drop(place),
+        match attempt_until_found(source).await {
+            Err(error) if should_continue(&line.holder.client, &error) => drop(place),
             found => return found,
         }
     }
 }
 
-async fn look_until_found<S: Supply>(supply: &S) -> Result<S::Found> {
+async fn attempt_until_found<S: Source>(source: &S) -> Result<S::Found> {
     loop {
-        match supply.look().await? {
-            Look::Found(found) => return Ok(found),
-            Look::Nothing(wake) => wake.wait().await?,
+        match source.attempt().await? {
+            Attempt::Found(found) => return Ok(found),
+            Attempt::Nothing(wake) => wake.wait().await?,
         }
     }
 }
 
-/// Whether to go on waiting after an error: nothing happened, and the client will be connected again. A deadline is
-/// meant for single calls.
-pub(super) fn goes_on(client: &Client, error: &Error) -> bool {
+/// Returns whether to keep waiting after an error: nothing was applied, and the client will be connected again. A
+/// deadline is meant for single calls.
+pub(super) fn should_continue(client: &Client, error: &Error) -> bool {
     let Error::Client(error) = error else {
         return false;
     };
     let has_future = *error.kind() != ErrorKind::SessionExpired || client.is_managed();
-    let may_pass = error.is_retriable() || error.is_deadline_exceeded();
-    may_pass && error.outcome() == Outcome::NotApplied && has_future
+    let is_transient = error.is_retriable() || error.is_deadline_exceeded();
+    is_transient && error.outcome() == Outcome::NotApplied && has_future
 }

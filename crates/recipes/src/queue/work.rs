@@ -1,10 +1,9 @@
-//! Queues for work that must not get lost: each item is locked while somebody works on it, and goes
-//! when the work is done.
+//! Queues for work that must not be lost: each item is locked while a consumer works on it, and is removed when the
+//! work is done.
 //!
-//! Layouts: Curator's `DistributedQueue` with a lock path, and its relatives with ids, priorities
-//! and delays; see [`names`](super::names) and [`payload`](super::payload). Consumers of both kinds can share
-//! a queue if they share the lock path. (Curator's consumers without a lock path ignore locks and must
-//! not be mixed with these.)
+//! Layouts: Curator's `DistributedQueue` with a lock path, and its variants with ids, priorities and delays; see
+//! [`names`](super::names) and [`payload`](super::payload). Consumers of both kinds can share a queue if they share
+//! the lock path. (Curator's consumers without a lock path ignore locks and must not be mixed with these.)
 
 use bytes::Bytes;
 use herdsman_client::Client;
@@ -21,16 +20,16 @@ mod options;
 pub use item::WorkItem;
 pub use options::WorkOptions;
 
-/// A first-in first-out queue, each item delivered at least once: to one consumer at a time, until
-/// one says that it is [done](WorkItem::done). Clones are handles to the same one.
+/// A first-in first-out queue, each item delivered at least once: to one consumer at a time, until one calls
+/// [`done`](WorkItem::done). Clones are handles to the same queue.
 ///
 /// * No item is lost.
-/// * An item is delivered again if its consumer gave it back, or lost its session (or died) before
-///   it was done; the servers notice that after the session timeout. The first consumer may not
-///   know yet: who must not do the work twice uses [`Hold::fenced`](crate::Hold::fenced).
-/// * Items start in the order in which they were put in. They end in any order.
-/// * An item whose bytes are not an item is [removed](WorkOptions::dead_letter) and reported once,
-///   as [`Error::Codec`](crate::Error::Codec); the next call goes on with the next item.
+/// * An item is delivered again if its consumer gave it back, or lost its session (or died) before it was done; the
+///   servers notice that after the session timeout. The first consumer may not know of it yet: if the work must not
+///   be done twice, use [`Hold::fenced`](crate::Hold::fenced).
+/// * Items are delivered in the order in which they were put in. They may be finished in any order.
+/// * An item whose bytes are not in the format of an item is [removed](WorkOptions::dead_letter) and reported once,
+///   as [`Error::Codec`](crate::Error::Codec); the next call continues with the next item.
 ///
 /// ```
 /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
@@ -52,23 +51,24 @@ pub struct WorkQueue {
 }
 
 impl WorkQueue {
-    /// The queue at `path`, with locks at `<path>-locks`. Nothing is made before the first item.
+    /// Creates a handle for the queue at `path`, with locks at `<path>-locks`. No node is created before the first
+    /// item.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         WorkQueue::with(client, path, WorkOptions::new())
     }
 
-    /// The queue at `path`, with settings.
+    /// Creates a handle for the queue at `path`, with options.
     pub fn with(client: &Client, path: &str, options: WorkOptions) -> Result<Self> {
         Ok(WorkQueue { core: core::Core::new(client, path, options, Order::Name)? })
     }
 
-    /// Puts an item at the end. A bounded queue that is full makes it wait. If the future is
-    /// dropped, the item may be in the queue or not.
+    /// Puts an item at the end. Waits if the queue is bounded and full. If the future is dropped, the item may or may
+    /// not be in the queue.
     pub async fn offer(&self, payload: impl Into<Bytes>) -> Result<()> {
         self.core.offer(ITEM, vec![payload.into()]).await
     }
 
-    /// Puts an item at the end, or says [`Error::Full`](crate::Error::Full).
+    /// Puts an item at the end; [`Error::Full`](crate::Error::Full) if the queue is full.
     pub async fn try_offer(&self, payload: impl Into<Bytes>) -> Result<()> {
         self.core.try_offer(ITEM, vec![payload.into()]).await
     }
@@ -79,34 +79,34 @@ impl WorkQueue {
     }
 }
 
-/// The consumer's side is the same for all queues with locks.
+/// Implements the consumer's side, which is the same for all queues with locks.
 macro_rules! consume {
     ($queue:ty) => {
         impl $queue {
-            /// Where it is.
+            /// Returns its path.
             #[must_use]
             pub fn path(&self) -> &str {
-                &self.core.intake.path
+                &self.core.store.path
             }
 
-            /// The first item that nobody works on, if there is one.
+            /// Returns the first item that no consumer works on, if there is one.
             pub async fn poll(&self) -> $crate::Result<Option<$crate::queue::WorkItem>> {
                 self.core.poll().await
             }
 
-            /// The first item that nobody works on, as soon as there is one: waits through lost
-            /// connections, and with a managed client through lost sessions. Dropping the future
-            /// leaves every item where it is.
+            /// Returns the first item that no consumer works on, as soon as there is one: waits through lost
+            /// connections, and with a managed client through lost sessions. Dropping the future leaves every item in
+            /// its place.
             pub async fn take(&self) -> $crate::Result<$crate::queue::WorkItem> {
                 self.core.take().await
             }
 
-            /// How many items there are, those that somebody works on included.
+            /// Returns how many items there are, including those that consumers work on.
             pub async fn len(&self) -> $crate::Result<usize> {
                 Ok(self.core.candidates().await?.len())
             }
 
-            /// Whether there is no item.
+            /// Returns whether there is no item.
             pub async fn is_empty(&self) -> $crate::Result<bool> {
                 Ok(self.len().await? == 0)
             }

@@ -1,27 +1,26 @@
 //! Finds the deadlocks of a wait-for graph in time that grows with the number of contenders.
 //!
-//! In: lock queues. Out: deadlocks, in order. The graph has two sorts of vertices, so that a queue
-//! of n contenders costs n edges and not n²: an *owner*, and a *front*, which is a queue up to and
-//! including one of its places. A waiting owner has an edge to the front that blocks it; a front
-//! has an edge to the owner of its last place and to the next shorter front. So an owner waits for
-//! another exactly if it reaches it through fronts, and a circle counts only the owners that it
-//! visits: whoever it merely passes in a queue is not part of it.
+//! In: lock queues. Out: deadlocks, in order. The graph has two kinds of vertices, so that a queue of n contenders
+//! costs n edges and not n²: an *owner*, and a *prefix*, which is a queue up to and including one of its places. A
+//! waiting owner has an edge to the prefix that blocks it; a prefix has an edge to the owner of its last place and to
+//! the next shorter prefix. So an owner waits for another exactly if it reaches it through prefixes, and a cycle
+//! counts only the owners that it visits: an owner that it only passes in a queue is not part of it.
 //!
-//! Nothing here recurses, as a chain of waits can be as long as there are owners.
+//! Nothing here recurses, because a chain of waits can be as long as there are owners.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{Deadlock, LockQueue, Wait};
 
-/// From how many owners of a deadlock a shorter circle is sought. If more are entangled, the circle
-/// is the shortest through any of the first by name: the work stays linear, and a human reads
-/// neither.
+/// The number of owners of a deadlock from which a shorter cycle is searched. If there are more, the cycle is the
+/// shortest through any of the first by name: the work stays linear, and no operator reads either of such long
+/// cycles.
 const SEARCH_OWNERS_MAX: usize = 64;
 
-/// All deadlocks of these locks.
+/// Returns all deadlocks of these locks.
 pub(super) fn deadlocks(locks: &[LockQueue]) -> Vec<Deadlock> {
-    // The order of vertices decides between circles of equal length, so it must not depend on the
-    // order in which the locks were listed.
+    // The order of vertices decides between cycles of equal length, so it must not depend on the order in which the
+    // locks were listed.
     let mut locks: Vec<&LockQueue> = locks.iter().collect();
     locks.sort_by(|one, other| one.path.cmp(&other.path));
     let graph = Graph::new(&locks);
@@ -33,23 +32,23 @@ pub(super) fn deadlocks(locks: &[LockQueue]) -> Vec<Deadlock> {
     let mut found: Vec<Deadlock> = owners_by_component
         .values()
         .filter_map(|owners| {
-            let circle = shortest_circle(&graph, owners, &component_of)?;
-            Some(graph.deadlock(&circle, owners))
+            let cycle = shortest_cycle(&graph, owners, &component_of)?;
+            Some(graph.deadlock(&cycle, owners))
         })
         .collect();
-    found.sort_by(|one, other| one.circle.cmp(&other.circle));
+    found.sort_by(|one, other| one.cycle.cmp(&other.cycle));
     found
 }
 
 /// The graph; a vertex is an index. The owners come first, in the order of their names.
 struct Graph<'l> {
     owners: Vec<&'l str>,
-    /// Where each front ends; the vertex of front `f` is `owners.len() + f`.
-    fronts: Vec<(&'l LockQueue, usize)>,
+    /// Where each prefix ends; the vertex of prefix `p` is `owners.len() + p`.
+    prefixes: Vec<(&'l LockQueue, usize)>,
     edges: Vec<Vec<usize>>,
-    /// In how many places each owner holds or waits.
+    /// The number of places in which each owner holds or waits.
     places: Vec<usize>,
-    /// For each owner and each front that blocks it, the place at which it waits.
+    /// For each owner and each prefix that blocks it, the place at which it waits.
     waiting_places: BTreeMap<(usize, usize), usize>,
 }
 
@@ -65,7 +64,7 @@ impl<'l> Graph<'l> {
             edges: vec![Vec::new(); owners.len()],
             places: vec![0; owners.len()],
             owners,
-            fronts: Vec::new(),
+            prefixes: Vec::new(),
             waiting_places: BTreeMap::new(),
         };
         for lock in locks {
@@ -75,19 +74,19 @@ impl<'l> Graph<'l> {
     }
 
     fn add_lock(&mut self, lock: &'l LockQueue, vertex_of: &BTreeMap<&str, usize>) {
-        let first_front = self.edges.len();
+        let first_prefix = self.edges.len();
         let blocked_up_to = lock.blocked_up_to();
         for (place, contender) in lock.contenders.iter().enumerate() {
             let owner = vertex_of[contender.owner.as_str()];
             self.places[owner] += 1;
             let shorter = (place > 0).then(|| self.edges.len() - 1);
-            self.fronts.push((lock, place));
-            // The search takes the last edge first: the owner at hand before those ahead of it.
+            self.prefixes.push((lock, place));
+            // The search takes the last edge first: the owner of the last place before those ahead of it.
             self.edges.push(shorter.into_iter().chain([owner]).collect());
             if let Some(last) = blocked_up_to[place] {
-                let front = first_front + last;
-                self.edges[owner].push(front);
-                self.waiting_places.insert((owner, front), place);
+                let prefix = first_prefix + last;
+                self.edges[owner].push(prefix);
+                self.waiting_places.insert((owner, prefix), place);
             }
         }
     }
@@ -96,53 +95,53 @@ impl<'l> Graph<'l> {
         vertex < self.owners.len()
     }
 
-    /// The wait of an owner that leads through fronts, the first of which blocks it and the last of
-    /// which ends with the blocker.
-    fn wait(&self, owner: usize, first_front: usize, last_front: usize) -> Wait {
-        let (lock, blocker) = self.fronts[last_front - self.owners.len()];
-        lock.wait(self.waiting_places[&(owner, first_front)], blocker)
+    /// Returns the wait of an owner that leads through prefixes, the first of which blocks it and the last of which
+    /// ends with the blocker.
+    fn wait(&self, owner: usize, first_prefix: usize, last_prefix: usize) -> Wait {
+        let (lock, blocker) = self.prefixes[last_prefix - self.owners.len()];
+        lock.wait(self.waiting_places[&(owner, first_prefix)], blocker)
     }
 
-    /// Puts a circle of vertices, which begins with an owner, into words.
-    fn deadlock(&self, circle: &[usize], component: &[usize]) -> Deadlock {
+    /// Converts a cycle of vertices, which begins with an owner, to a deadlock.
+    fn deadlock(&self, cycle: &[usize], component: &[usize]) -> Deadlock {
         let mut waits: Vec<Wait> = Vec::new();
-        let mut rest = circle;
+        let mut rest = cycle;
         while let Some((&owner, behind)) = rest.split_first() {
-            let fronts = behind.iter().take_while(|vertex| !self.is_owner(**vertex)).count();
-            waits.push(self.wait(owner, behind[0], behind[fronts - 1]));
-            rest = &behind[fronts..];
+            let prefixes = behind.iter().take_while(|vertex| !self.is_owner(**vertex)).count();
+            waits.push(self.wait(owner, behind[0], behind[prefixes - 1]));
+            rest = &behind[prefixes..];
         }
         let first_by_name =
             (0..waits.len()).min_by_key(|index| waits[*index].waiter.as_str()).unwrap_or(0);
         waits.rotate_left(first_by_name);
-        let circle: BTreeSet<&usize> = circle.iter().collect();
+        let cycle: BTreeSet<&usize> = cycle.iter().collect();
         let stuck = component
             .iter()
-            .filter(|owner| !circle.contains(owner))
+            .filter(|owner| !cycle.contains(owner))
             .map(|owner| self.owners[*owner].to_owned())
             .collect();
-        Deadlock { circle: waits, stuck }
+        Deadlock { cycle: waits, stuck }
     }
 }
 
-/// The circle with the fewest owners among the given ones, who are all of one component; `None` if
-/// there is no circle.
+/// Returns the cycle with the fewest owners among the given ones, which are all of one component; `None` if there is
+/// no cycle.
 ///
-/// An owner with one place is never needed: a circle enters it from its own place in a queue and
-/// goes on from there to whom it waits for, where the queue leads anyway.
-fn shortest_circle(graph: &Graph, owners: &[usize], component_of: &[usize]) -> Option<Vec<usize>> {
-    let owners_on = |circle: &Vec<usize>| circle.iter().filter(|v| graph.is_owner(**v)).count();
+/// An owner with one place is never needed: a cycle enters it from its own place in a queue and continues from there
+/// to the owner that it waits for, to which the queue leads anyway.
+fn shortest_cycle(graph: &Graph, owners: &[usize], component_of: &[usize]) -> Option<Vec<usize>> {
+    let owners_on = |cycle: &Vec<usize>| cycle.iter().filter(|v| graph.is_owner(**v)).count();
     owners
         .iter()
         .filter(|owner| graph.places[**owner] > 1)
         .take(SEARCH_OWNERS_MAX)
-        .filter_map(|owner| circle_through(graph, *owner, component_of))
+        .filter_map(|owner| cycle_through(graph, *owner, component_of))
         .min_by_key(owners_on)
 }
 
-/// The circle through `start` with the fewest owners. A breadth-first search in which only the step
-/// from an owner into a queue costs anything: steps along a queue go to the head of the line.
-fn circle_through(graph: &Graph, start: usize, component_of: &[usize]) -> Option<Vec<usize>> {
+/// Returns the cycle through `start` with the fewest owners. A breadth-first search in which only the step from an
+/// owner into a queue costs anything: steps along a queue are put at the prefix of the work list.
+fn cycle_through(graph: &Graph, start: usize, component_of: &[usize]) -> Option<Vec<usize>> {
     let mut came_from: BTreeMap<usize, usize> = BTreeMap::new();
     let inside = |vertex: usize| {
         let edges = graph.edges[vertex].iter().copied();
@@ -168,7 +167,7 @@ fn circle_through(graph: &Graph, start: usize, component_of: &[usize]) -> Option
     None
 }
 
-/// The vertices of the circle that was found, from `start` to the one before it.
+/// Returns the vertices of the cycle that was found, from `start` to the one before it.
 fn path_to(start: usize, came_from: &BTreeMap<usize, usize>) -> Vec<usize> {
     let mut path = vec![came_from[&start]];
     while let Some(&last) = path.last().filter(|last| **last != start) {
@@ -178,8 +177,7 @@ fn path_to(start: usize, came_from: &BTreeMap<usize, usize>) -> Vec<usize> {
     path
 }
 
-/// The number of the strongly connected component of each vertex: Tarjan's algorithm, with a stack
-/// of its own.
+/// Returns the number of the strongly connected component of each vertex: Tarjan's algorithm, with an explicit stack.
 fn components(edges: &[Vec<usize>]) -> Vec<usize> {
     let mut search = Tarjan {
         edges,
@@ -247,7 +245,7 @@ impl Tarjan<'_> {
         self.open.push(vertex);
     }
 
-    /// If the vertex reaches nothing earlier, it and all opened since are a component.
+    /// If the vertex reaches nothing earlier, it and all vertices opened since are a component.
     fn leave(&mut self, vertex: usize) {
         if self.order[vertex] != Some(self.lowest[vertex]) {
             return;

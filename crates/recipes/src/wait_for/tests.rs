@@ -1,4 +1,4 @@
-//! Deadlocks in small queues written as lines, in long ones, and in any, against plain reachability.
+//! Deadlocks in small queues written as lines, in long ones, and in random ones, compared with plain reachability.
 
 use super::*;
 use LockKind::{Read, Write};
@@ -69,9 +69,9 @@ fn three_owners_over_read_write_locks() {
 }
 
 #[test]
-fn readers_are_in_the_way_of_writers_only() {
+fn readers_block_only_writers() {
     check(&["/x: a r, b r", "/y: b r, a r"], &[]);
-    // Both want to go from reading to writing: neither ever can.
+    // Both want to upgrade from reading to writing: neither ever can.
     check(&["/x: a r, b r, a w, b w"], &["a waits for /x held by itself (also stuck: b)"]);
 }
 
@@ -84,14 +84,14 @@ fn a_lock_that_is_not_reentrant_and_taken_twice() {
 }
 
 #[test]
-fn a_writer_that_was_let_in_to_read_is_no_deadlock() {
+fn a_writer_that_also_reads_is_not_a_deadlock() {
     let mut reentrant = lock("/x: a w, a r, b w");
-    reentrant.contenders[1].standing = Standing::Holds;
+    reentrant.contenders[1].state = ContenderState::Holds;
     assert_eq!(WaitForGraph::new(&[reentrant]).deadlocks(), []);
 }
 
 #[test]
-fn those_who_are_merely_passed_in_a_queue_are_not_in_the_circle() {
+fn owners_merely_passed_in_a_queue_are_not_in_the_cycle() {
     check(
         &["/x: a w, m1 w, m2 r, b w", "/y: b w, m3 w, a w, m4 w"],
         &["a waits for /y held by b; b waits for /x held by a (also stuck: 3 others)"],
@@ -99,7 +99,7 @@ fn those_who_are_merely_passed_in_a_queue_are_not_in_the_circle() {
 }
 
 #[test]
-fn one_who_waits_in_two_places_is_in_the_way_before_it_holds_anything() {
+fn an_owner_that_waits_in_two_places_blocks_before_it_holds_anything() {
     check(
         &["/x: a w, c w, b w", "/y: b w, c w"],
         &["b waits for /x behind c; c waits for /y held by b"],
@@ -118,7 +118,7 @@ fn each_deadlock_is_found_and_they_are_in_order() {
 }
 
 #[test]
-fn of_two_circles_through_an_owner_the_shorter_is_shown() {
+fn of_two_cycles_through_an_owner_the_shorter_is_shown() {
     check(
         &["/1: b w, a w", "/2: c w, b w", "/3: a w, c w", "/4: a w, b w"],
         &["a waits for /1 held by b; b waits for /4 held by a (also stuck: c)"],
@@ -136,27 +136,27 @@ fn chain(owners: usize) -> Vec<LockQueue> {
 }
 
 #[test]
-fn a_chain_of_ten_thousand_is_no_deadlock() {
+fn a_chain_of_ten_thousand_is_not_a_deadlock() {
     let locks = chain(10_000);
     assert_eq!(WaitForGraph::new(&locks).deadlocks(), []);
     assert_eq!(WaitForGraph::new(&locks).edges().len(), 10_000);
 }
 
 #[test]
-fn a_circle_of_ten_thousand_is_found_whole() {
+fn a_cycle_of_ten_thousand_is_found_whole() {
     let mut locks = chain(10_000);
     locks.push(LockQueue::new("/last", [("o00000", Write), ("o10000", Write)]));
     let deadlocks = WaitForGraph::new(&locks).deadlocks();
     assert_eq!(deadlocks.len(), 1);
-    let circle = &deadlocks[0].circle;
-    assert_eq!(circle.len(), 10_001);
-    assert_eq!(circle[0].waiter, "o00000");
-    assert_eq!(circle[10_000].to_string(), "o10000 waits for /last held by o00000");
-    assert!(circle.windows(2).all(|pair| pair[0].blocker == pair[1].waiter));
+    let cycle = &deadlocks[0].cycle;
+    assert_eq!(cycle.len(), 10_001);
+    assert_eq!(cycle[0].waiter, "o00000");
+    assert_eq!(cycle[10_000].to_string(), "o10000 waits for /last held by o00000");
+    assert!(cycle.windows(2).all(|pair| pair[0].blocker == pair[1].waiter));
 }
 
 #[test]
-fn ten_thousand_in_a_queue_do_not_hide_the_two_who_matter() {
+fn ten_thousand_in_a_queue_do_not_hide_a_cycle_of_two() {
     let crowd = |kind| (0..10_000).map(move |n| (format!("m{n:05}"), kind));
     for kind in [Read, Write] {
         let queue = std::iter::once(("a".to_owned(), Write)).chain(crowd(kind));
@@ -171,16 +171,16 @@ fn ten_thousand_in_a_queue_do_not_hide_the_two_who_matter() {
     }
 }
 
-/// Who waits for whom, directly or through others in the same queue, by the plainest of means.
+/// Returns which owner waits for which, directly or through others in the same queue, in the simplest way.
 fn all_waits(locks: &[LockQueue]) -> BTreeSet<(String, String)> {
     let mut waits = BTreeSet::new();
     for lock in locks {
         for (place, waiter) in lock.contenders.iter().enumerate() {
             let before = &lock.contenders[..place];
-            let blockers = match (waiter.standing, waiter.kind) {
-                (Standing::Holds, _) => 0,
-                (Standing::Waits, Write) => place,
-                (Standing::Waits, Read) => {
+            let blockers = match (waiter.state, waiter.kind) {
+                (ContenderState::Holds, _) => 0,
+                (ContenderState::Waits, Write) => place,
+                (ContenderState::Waits, Read) => {
                     1 + before.iter().rposition(|b| b.kind == Write).unwrap()
                 }
             };
@@ -191,14 +191,13 @@ fn all_waits(locks: &[LockQueue]) -> BTreeSet<(String, String)> {
     waits
 }
 
-/// The number of owners on the shortest circle through each owner that is on any: grown one step at
-/// a time.
-fn shortest_circles(waits: &BTreeSet<(String, String)>) -> BTreeMap<String, usize> {
-    let mut circles = BTreeMap::new();
+/// Returns the number of owners on the shortest cycle through each owner that is on any: grown one step at a time.
+fn shortest_cycles(waits: &BTreeSet<(String, String)>) -> BTreeMap<String, usize> {
+    let mut cycles = BTreeMap::new();
     let mut reached = waits.clone();
     for steps in 1..=waits.len() {
         for (from, _) in reached.iter().filter(|(from, to)| from == to) {
-            circles.entry(from.clone()).or_insert(steps);
+            cycles.entry(from.clone()).or_insert(steps);
         }
         reached = reached
             .iter()
@@ -208,7 +207,7 @@ fn shortest_circles(waits: &BTreeSet<(String, String)>) -> BTreeMap<String, usiz
             })
             .collect();
     }
-    circles
+    cycles
 }
 
 fn any_locks() -> impl Strategy<Value = Vec<LockQueue>> {
@@ -223,20 +222,20 @@ fn any_locks() -> impl Strategy<Value = Vec<LockQueue>> {
 
 proptest! {
     #[test]
-    fn the_search_agrees_with_the_plainest_of_means(locks in any_locks()) {
+    fn the_search_agrees_with_the_simplest_algorithm(locks in any_locks()) {
         let waits = all_waits(&locks);
-        let mut circles = shortest_circles(&waits);
+        let mut cycles = shortest_cycles(&waits);
         for deadlock in WaitForGraph::new(&locks).deadlocks() {
-            let circle = &deadlock.circle;
-            for (index, wait) in circle.iter().enumerate() {
-                prop_assert_eq!(&wait.blocker, &circle[(index + 1) % circle.len()].waiter);
+            let cycle = &deadlock.cycle;
+            for (index, wait) in cycle.iter().enumerate() {
+                prop_assert_eq!(&wait.blocker, &cycle[(index + 1) % cycle.len()].waiter);
                 prop_assert!(waits.contains(&(wait.waiter.clone(), wait.blocker.clone())));
             }
-            let owners = circle.iter().map(|wait| &wait.waiter).chain(&deadlock.stuck);
-            let shortest = owners.map(|owner| circles.remove(owner)).min();
-            prop_assert_eq!(shortest, Some(Some(circle.len())));
+            let owners = cycle.iter().map(|wait| &wait.waiter).chain(&deadlock.stuck);
+            let shortest = owners.map(|owner| cycles.remove(owner)).min();
+            prop_assert_eq!(shortest, Some(Some(cycle.len())));
         }
-        prop_assert!(circles.is_empty(), "not found: {circles:?}");
+        prop_assert!(cycles.is_empty(), "not found: {cycles:?}");
     }
 
     #[test]
@@ -251,7 +250,7 @@ proptest! {
 }
 
 #[test]
-fn blockers_are_the_places_that_stand_in_the_way() {
+fn blockers_are_the_places_that_block() {
     let blockers = |line| -> Vec<_> {
         let pair = |range: RangeInclusive<usize>| (*range.start(), *range.end());
         lock(line).blockers().into_iter().map(|range| range.map(pair)).collect()

@@ -1,4 +1,4 @@
-//! One leased worker id: its time, and its end.
+//! One leased worker id: its reserved time, and its release.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -12,34 +12,34 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::owned_node::{Incarnation, LastData};
 
-/// A worker id that is ours; see [`Hold`] for all that it can do. Dropping it gives the id back in the background.
+/// A leased worker id; see [`Hold`] for all that it can do. Dropping it releases the id in the background.
 ///
-/// What [`fenced`](Hold::fenced) returns holds until the next [`reserve_until`](WorkerLease::reserve_until): each
-/// reservation changes the node by whose version the owners of an id are told apart.
+/// The result of [`fenced`](Hold::fenced) is valid until the next [`reserve_until`](WorkerLease::reserve_until): each
+/// reservation changes the node by whose version the owners of an id are distinguished.
 #[derive(Debug)]
-#[must_use = "the worker id is given back when this is dropped"]
+#[must_use = "the worker id is released when this is dropped"]
 pub struct WorkerLease {
     id: u16,
     hold: Hold,
     used_before_ms: u64,
     time_path: String,
     time: Arc<Mutex<Time>>,
-    /// That of the node at `time_path`, by which owners are told apart.
+    /// The version of the node at `time_path`, by which owners are distinguished.
     version: Arc<AtomicI32>,
-    /// Held by who changes the time: one at a time.
+    /// Locked while the time is changed: one change at a time.
     changing: tokio::sync::Mutex<()>,
 }
 
-/// What is kept of the id's time.
+/// The known state of the id's time.
 #[derive(Clone, Copy, Debug)]
 struct Time {
     reserved_until_ms: u64,
-    /// The last moment that was used, if the owner said so.
+    /// The last timestamp that was used, if the owner has reported it.
     used_until_ms: Option<u64>,
 }
 
 impl WorkerLease {
-    /// `time` is the id's time, read after its node was found to be ours.
+    /// Creates a lease. `time` is the id's time, read after its node was found to be ours.
     pub(super) fn new(id: u16, hold: Hold, time_path: String, time: &Node) -> Result<Self> {
         let used_before_ms = parse_time(&time_path, time)?;
         let version = Arc::new(AtomicI32::new(time.stat.version));
@@ -61,29 +61,29 @@ impl WorkerLease {
         Ok(WorkerLease { id, hold, used_before_ms, time_path, time, version, changing })
     }
 
-    /// The number.
+    /// Returns the number.
     #[must_use]
     pub fn id(&self) -> u16 {
         self.id
     }
 
-    /// Moments up to this one, in ms since 1970, belong to owners before us.
+    /// Returns the time, in ms since 1970, up to which timestamps belong to earlier owners.
     #[must_use]
     pub fn used_before_ms(&self) -> u64 {
         self.used_before_ms
     }
 
-    /// Moments up to this one are reserved for us, if they come after
+    /// Returns the time up to which timestamps are reserved for this lease, if they come after
     /// [`used_before_ms`](Self::used_before_ms).
     #[must_use]
     pub fn reserved_until_ms(&self) -> u64 {
         self.time.lock().reserved_until_ms
     }
 
-    /// Reserves all moments up to `unix_ms` for us: no later owner of the number will use them.
+    /// Reserves all timestamps up to `unix_ms` for this lease: no later owner of the number will use them.
     ///
     /// # Errors
-    /// [`Error::Lost`] if the number is no longer ours; nothing is reserved then.
+    /// [`Error::Lost`] if the number is no longer held; nothing is reserved then.
     pub async fn reserve_until(&self, unix_ms: u64) -> Result<()> {
         let _turn = self.changing.lock().await;
         let client = self.hold.client();
@@ -96,7 +96,7 @@ impl WorkerLease {
             match set.await {
                 Ok(stat) => self.note(unix_ms, stat.version),
                 Err(error) => match error.kind() {
-                    // Written by an earlier attempt of ours, or by the next owner.
+                    // Written by an earlier attempt of this lease, or by the next owner.
                     ErrorKind::BadVersion => self.read_time().await?,
                     ErrorKind::NoNode | ErrorKind::SessionExpired => return Err(Error::Lost),
                     _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
@@ -106,8 +106,8 @@ impl WorkerLease {
         }
     }
 
-    /// Tells what was used in fact, so that the next owner need not wait for the end of what was
-    /// reserved. Written when the lease is given back.
+    /// Notes which time was actually used, so that the next owner need not wait for the end of the reserved time.
+    /// Written when the lease is released.
     pub(crate) fn note_used_until(&self, unix_ms: u64) {
         self.time.lock().used_until_ms = Some(unix_ms);
     }
@@ -117,15 +117,15 @@ impl WorkerLease {
         self.version.store(version, Ordering::Relaxed);
     }
 
-    /// The time as it is now, provided that the number is still ours: read in this order, nobody
-    /// else can have written it.
+    /// Reads the current time, and checks that the number is still held: read in this order, no other client can have
+    /// written it.
     async fn read_time(&self) -> Result<()> {
         let client = self.hold.client();
         let (time, worker) =
             (client.get(&self.time_path).send(), client.exists(self.hold.path()).send());
         let (time, worker) = match (time.await, worker.await) {
             (Ok(time), Ok(Some(worker))) => (time, worker),
-            (Err(error), _) | (_, Err(error)) if !is_gone(&error) => return Err(error.into()),
+            (Err(error), _) | (_, Err(error)) if !is_lost(&error) => return Err(error.into()),
             _ => return Err(Error::Lost),
         };
         if u64::try_from(worker.czxid.0) != Ok(self.hold.token()) {
@@ -138,6 +138,6 @@ impl WorkerLease {
 
 guard!(WorkerLease);
 
-fn is_gone(error: &herdsman_client::Error) -> bool {
+fn is_lost(error: &herdsman_client::Error) -> bool {
     error.is_no_node() || error.is_session_expired()
 }

@@ -1,7 +1,7 @@
-//! How a worker id is found and taken.
+//! Finds a free worker id and takes it.
 //!
-//! In: which numbers are taken, and up to when each was used. Out: a lease. A lost reply is resolved
-//! by the UUID in the node: if it is the one of this attempt, the number is ours.
+//! In: which numbers are taken, and up to when each was used. Out: a lease. A lost reply is resolved by the UUID in
+//! the node: if it is the one of this attempt, the number is ours.
 
 use bytes::Bytes;
 use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, Optional, Outcome, Session};
@@ -11,7 +11,7 @@ use super::{WorkerIds, WorkerLease, parse, parse_time, unix_ms};
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::path::child;
-use crate::patient::patient;
+use crate::retrying::retrying;
 use crate::until_known::until_known;
 
 /// A search for a worker id, within one session.
@@ -19,15 +19,15 @@ use crate::until_known::until_known;
 pub(super) struct Search<'a> {
     workers: &'a WorkerIds,
     session: Session,
-    /// Does not give up while the session lives: what was begun must be known to its end.
+    /// Does not give up while the session lives: the outcome of what was begun must become known.
     client: Client,
 }
 
-/// A number that could be leased, as it was found.
+/// A number that could be leased, as it was read.
 #[derive(Clone, Debug)]
 struct Candidate {
     id: u16,
-    /// Moments up to this one belong to owners before us.
+    /// Timestamps up to this one belong to earlier owners.
     used_until_ms: u64,
     /// The version of its time; `None` if it was never leased.
     version: Option<i32>,
@@ -35,7 +35,7 @@ struct Candidate {
 
 impl<'a> Search<'a> {
     pub(super) fn new(workers: &'a WorkerIds, session: Session) -> Self {
-        let client = patient(&workers.holder.client.bound_to(&session));
+        let client = retrying(&workers.holder.client.bound_to(&session));
         Search { workers, session, client }
     }
 
@@ -52,7 +52,7 @@ impl<'a> Search<'a> {
         Ok(lease)
     }
 
-    /// The number that we had last.
+    /// Leases the number that this identity had last.
     async fn lease_preferred(&self) -> Result<Option<WorkerLease>> {
         let Some(path) = self.workers.identity_path() else {
             return Ok(None);
@@ -61,7 +61,7 @@ impl<'a> Search<'a> {
             return Ok(None);
         };
         match parse::<u16>(&node.data).filter(|id| self.workers.range.contains(id)) {
-            Some(id) => self.try_lease(self.look(id).await?).await,
+            Some(id) => self.try_lease(self.read_candidate(id).await?).await,
             None => Ok(None),
         }
     }
@@ -77,14 +77,14 @@ impl<'a> Search<'a> {
             if let Some(lease) = self.lease_one_of(&free).await? {
                 return Ok(lease);
             }
-            // Others were faster with every one of them: look again.
+            // Other clients were faster with every one of them: read again.
         }
     }
 
     async fn lease_one_of(&self, free: &[u16]) -> Result<Option<WorkerLease>> {
         let mut resting = Vec::new();
         for id in free {
-            let candidate = self.look(*id).await?;
+            let candidate = self.read_candidate(*id).await?;
             if candidate.used_until_ms >= unix_ms() {
                 resting.push(candidate);
             } else if let Some(lease) = self.try_lease(candidate).await? {
@@ -100,8 +100,8 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
-    /// How things stand with a number.
-    async fn look(&self, id: u16) -> Result<Candidate> {
+    /// Reads the state of a number.
+    async fn read_candidate(&self, id: u16) -> Result<Candidate> {
         let path = self.workers.time_path(id);
         match self.client.get(&path).await {
             Err(error) if error.is_no_node() => {
@@ -115,7 +115,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Takes the number unless another is faster.
+    /// Takes the number unless another client is faster.
     async fn try_lease(&self, mut candidate: Candidate) -> Result<Option<WorkerLease>> {
         let id = candidate.id;
         let nonce = Uuid::new_v4().to_string();
@@ -133,8 +133,8 @@ impl<'a> Search<'a> {
                     if error.failed_op() == Some(0) {
                         return Ok(None);
                     }
-                    // Somebody had it for a moment since we looked.
-                    candidate = self.look(id).await?;
+                    // Another client had it for a moment since it was read.
+                    candidate = self.read_candidate(id).await?;
                 }
                 _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
                     is_uncertain = true;
@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
         ]
     }
 
-    /// The lease, if the number is ours. Nobody else changes its time then.
+    /// Returns the lease, if the number is ours. No other client changes its time then.
     async fn leased(&self, id: u16, nonce: &str) -> Result<Option<WorkerLease>> {
         let path = self.workers.worker_path(id);
         let Some(node) = self.client.get(&path).await.optional()? else {
@@ -168,14 +168,14 @@ impl<'a> Search<'a> {
         let time_path = self.workers.time_path(id);
         let time = self.client.get(&time_path).await?;
         let created = Created { path, stat: node.stat };
-        // With the caller's own patience from here on.
+        // From here on with the caller's own retry policy.
         let client = self.workers.holder.client.bound_to(&self.session);
         let (session, lost_when) = (self.session.clone(), self.workers.holder.lost_when);
         let hold = Hold::at_reused_path(client, session, &created, lost_when);
         Ok(Some(WorkerLease::new(id, hold, time_path, &time)?))
     }
 
-    /// Keeps the number for the next time.
+    /// Stores the number for the next time.
     async fn remember(&self, id: u16) -> Result<()> {
         let Some(path) = self.workers.identity_path() else {
             return Ok(());

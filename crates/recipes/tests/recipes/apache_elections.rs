@@ -7,9 +7,9 @@ use herdsman_testing::proxy::{Fault, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
 use crate::apache_locks::containers;
+use crate::common::{client, client_behind, eventually, within};
 use crate::election::{PATH, elected, line, until_line_is_empty, waiting};
 use crate::election_faults::sweep;
-use crate::world::{client, client_behind, eventually, within};
 
 fn election(zk: &Client, host: &str) -> Election {
     Election::new(zk, PATH, host).unwrap().layout(ElectionLayout::Apache)
@@ -32,7 +32,7 @@ async fn offers_and_the_leaders_host_name_can_be_read() {
     assert_eq!(candidate.leader().await.unwrap(), None);
     let leadership = within(candidate.campaign()).await.unwrap();
     assert_eq!(leadership.term().node(), format!("{PATH}/n_0000000000"));
-    // Java's candidates do not create the directory, so it must stay.
+    // Java's candidates do not create the directory, so it must be permanent.
     assert!(!containers(&proxy).contains(&PATH.to_owned()));
     let theirs = zk.create(&format!("{PATH}/n_"), "java-host").ephemeral().sequential();
     let theirs = theirs.await.unwrap();
@@ -54,7 +54,7 @@ async fn offers_and_the_leaders_host_name_can_be_read() {
 async fn a_campaign_survives_the_loss_of_each_request_and_reply() {
     sweep(async |_, cut, whole| {
         let leadership = within(election(&cut, "a").campaign()).await.unwrap();
-        // Two candidates of one session, whose offers have nothing but their numbers to tell them apart.
+        // Two candidates of one session, whose offers differ only in their numbers.
         let (one, two) = (election(&cut, "b"), election(&cut, "c"));
         let (one, two) = tokio::join!(waiting(&one), waiting(&two));
         assert_eq!(offers(&whole).await, 3);
@@ -79,13 +79,13 @@ async fn a_campaign_survives_the_loss_of_each_request_and_reply() {
 
 #[tokio::test]
 async fn a_campaign_that_is_dropped_at_each_request_leaves_no_offer() {
-    // The creation, the deletion of its receipt, the listing, the look at the node, the epoch node read and
-    // written, and the last look at the node.
+    // The creation, the deletion of its receipt, the listing, the read of the node, the epoch node read and written,
+    // and the last read of the node.
     for request in 0..7 {
         let server = TestServer::start();
         let proxy = TestProxy::start(server.address());
         let (held, whole) = (client_behind(&proxy).await, client(&server).await);
-        // So that the directories are there.
+        // To create the directories.
         within(election(&whole, "b").campaign()).await.unwrap().resign().await.unwrap();
         let rule = proxy.add_rule(Rule::new(Fault::HoldReply).skip(request));
         let candidate = election(&held, "a");
@@ -98,15 +98,15 @@ async fn a_campaign_that_is_dropped_at_each_request_leaves_no_offer() {
     }
 }
 
-/// Deleting the directory sets its numbers back, and then another's offer has the name of ours.
+/// Deleting the directory resets its numbers, and then another candidate's offer has the name of ours.
 #[tokio::test]
-async fn an_offer_of_the_same_name_in_a_new_directory_is_anothers() {
+async fn an_offer_of_the_same_name_in_a_new_directory_is_not_ours() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let first = within(election(&other, "first").campaign()).await.unwrap();
     let candidate = election(&zk, "second");
     let campaign = waiting(&candidate).await;
-    // In one transaction, so that the candidate cannot look in between.
+    // In one transaction, so that the candidate cannot read in between.
     let offer =
         |host: &str| Op::create(&format!("{PATH}/n_"), host.to_owned()).ephemeral().sequential();
     let ops = [
@@ -130,7 +130,7 @@ async fn an_offer_of_the_same_name_in_a_new_directory_is_anothers() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_directory_was_made_again_does_not_pass_the_fence_of_the_next() {
+async fn a_leader_from_before_the_directory_was_recreated_is_fenced_off() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     one.create("/data", "0").await.unwrap();
@@ -143,7 +143,7 @@ async fn a_leader_whose_directory_was_made_again_does_not_pass_the_fence_of_the_
     let error = fenced.set("/data", "x").await.unwrap_err();
     assert!(error.is_deposed(), "{error}");
     next.fenced().set("/data", "2").await.unwrap();
-    // Nor does it take the next one's node away.
+    // Nor does it delete the next one's node.
     assert_eq!(within(former.resign()).await, Err(Error::Lost));
     next.fenced().set("/data", "3").await.unwrap();
     within(next.resign()).await.unwrap();

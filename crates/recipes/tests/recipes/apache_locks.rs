@@ -1,5 +1,5 @@
-//! The lock in the layout of ZooKeeper's own `WriteLock`, whose names do not tell the contenders of one
-//! session apart.
+//! The lock in the layout of ZooKeeper's own `WriteLock`, whose names do not distinguish the contenders of one
+//! session.
 
 use herdsman_client::Client;
 use herdsman_recipes::lock::find_locks;
@@ -8,9 +8,9 @@ use herdsman_testing::proxy::{Fault, ObservedFrame, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::lock::{nodes, until_nodes, waiting};
 use crate::lock_loss::{Run, sweep};
-use crate::world::{client, client_behind, eventually, within};
 
 const PATH: &str = "/locks/a";
 
@@ -23,7 +23,7 @@ fn acquiring(lock: &Lock) -> JoinHandle<LockGuard> {
     tokio::spawn(async move { lock.acquire().await.unwrap() })
 }
 
-/// The client's session has these nodes, and no receipt of a creation that is over.
+/// The client's session has these nodes, and no receipt of a finished creation.
 async fn until_own_nodes_are(run: &Run<'_>, guards: &[&LockGuard]) {
     let mut expected: Vec<_> = guards.iter().map(|guard| guard.path().to_owned()).collect();
     expected.sort();
@@ -35,8 +35,8 @@ async fn until_own_nodes_are(run: &Run<'_>, guards: &[&LockGuard]) {
     .await;
 }
 
-/// The nodes that were created as containers, which a server deletes when they are empty. A stat does not
-/// tell them from others.
+/// The nodes that were created as containers, which a server deletes when they are empty. A stat does not distinguish
+/// them from others.
 pub fn containers(proxy: &TestProxy) -> Vec<String> {
     let made = proxy.log().into_iter().filter_map(|seen| match seen.what {
         ObservedFrame::Request { op: OpCode::CreateContainer, paths } => Some(paths),
@@ -54,7 +54,7 @@ async fn nodes_are_those_of_write_lock() {
     assert_eq!(guard.name(), format!("x-{}-0000000000", zk.session().id().0));
     let node = zk.get(guard.path()).await.unwrap();
     assert_eq!((node.stat.ephemeral_owner, &*node.data), (zk.session().id().0, &b"me"[..]));
-    // Java's lock creates the directory only if it is missing, and expects that it stays.
+    // Java's lock creates the directory only if it is missing, and expects it to be permanent.
     let containers = containers(&proxy);
     assert!(!containers.is_empty() && !containers.contains(&PATH.to_owned()), "{containers:?}");
     assert_eq!(find_locks(&zk, "/locks").await.unwrap(), [PATH]);
@@ -91,7 +91,7 @@ async fn a_cut_at_any_request_leaves_each_contender_of_a_session_its_own_node() 
     sweep(async |run| {
         let lock = lock(&run.zk, &run.path);
         let held = lock.acquire().await.unwrap();
-        // Their creations are under way together, so a cut leaves both in doubt.
+        // Their creations are in flight together, so a cut leaves both in doubt.
         let (one, two) = (acquiring(&lock), acquiring(&lock));
         let other = client(run.server).await;
         until_nodes(&other, &run.path, 3).await;
@@ -121,7 +121,7 @@ async fn a_cut_at_any_request_leaves_each_contender_of_a_session_its_own_node() 
 async fn a_cut_at_any_request_of_an_attempt_leaves_one_node_or_none() {
     sweep(async |run| {
         let lock = lock(&run.zk, &run.path);
-        let guard = lock.try_acquire().await.unwrap().expect("nobody else wants it");
+        let guard = lock.try_acquire().await.unwrap().expect("no other contender");
         assert!(lock.try_acquire().await.unwrap().is_none());
         until_own_nodes_are(run, &[&guard]).await;
         drop(guard);
@@ -131,8 +131,8 @@ async fn a_cut_at_any_request_of_an_attempt_leaves_one_node_or_none() {
     .await;
 }
 
-/// Both replies are lost in one cut: after it the session has two nodes that are alike but for their
-/// numbers, and each contender must find its own.
+/// Both replies are lost in one cut: after it the session has two nodes that differ only in their numbers, and each
+/// contender must find its own.
 #[tokio::test]
 async fn two_contenders_in_doubt_at_the_same_moment_find_their_own_nodes() {
     let server = TestServer::start();
@@ -163,16 +163,16 @@ async fn two_contenders_in_doubt_at_the_same_moment_find_their_own_nodes() {
 }
 
 #[tokio::test]
-async fn who_gives_up_without_a_reply_leaves_nothing_behind() {
+async fn giving_up_without_a_reply_leaves_nothing_behind() {
     let server = TestServer::start();
     let other = client(&server).await;
     for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest, Fault::HoldReply] {
-        // The creation, the deletion of its receipt, the listing, and the look at the node.
+        // The creation, the deletion of its receipt, the listing, and the read of the node.
         for skipped in 0..4 {
             let proxy = TestProxy::start(server.address());
             let zk = client_behind(&proxy).await;
             let path = format!("/locks/{fault:?}/{skipped}");
-            // So that the directories are there.
+            // To create the directories.
             lock(&other, &path).acquire().await.unwrap().release().await.unwrap();
             let rule = proxy.add_rule(Rule::new(fault).skip(skipped));
             let task = acquiring(&lock(&zk, &path));
@@ -186,7 +186,7 @@ async fn who_gives_up_without_a_reply_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_session_is_over_stands_in_the_line_again() {
+async fn a_waiter_whose_session_has_ended_joins_the_line_again() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let held = lock(&one, PATH).acquire().await.unwrap();
@@ -201,9 +201,9 @@ async fn a_waiter_whose_session_is_over_stands_in_the_line_again() {
     assert_eq!(nodes(&one, PATH).await, [guard.name()]);
 }
 
-/// Deleting a directory sets its numbers back, so the same session gets the same name again.
+/// Deleting a directory resets its numbers, so the same session gets the same name again.
 #[tokio::test]
-async fn a_node_of_the_same_name_in_a_new_directory_is_anothers() {
+async fn a_node_of_the_same_name_in_a_new_directory_is_not_ours() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let old = lock(&zk, PATH).acquire().await.unwrap();
@@ -221,21 +221,21 @@ async fn a_node_of_the_same_name_in_a_new_directory_is_anothers() {
     within(waiter).await.unwrap().release().await.unwrap();
 }
 
-/// After a drop it may still see its own node, for that is looked at before it is deleted.
+/// After a drop it may still see its own node, because that is read before it is deleted.
 #[tokio::test]
 async fn a_lock_is_free_for_its_own_client_once_it_is_released() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let lock = lock(&zk, PATH);
     for _ in 0..20 {
-        let guard = within(lock.try_acquire()).await.unwrap().expect("nobody has it");
+        let guard = within(lock.try_acquire()).await.unwrap().expect("it is free");
         within(guard.release()).await.unwrap();
     }
     drop(within(lock.try_acquire()).await.unwrap());
     within(lock.acquire()).await.unwrap().release().await.unwrap();
 }
 
-/// What Java's `WriteLock` sees: every child with a number behind a hyphen, in the order of numbers.
+/// What Java's `WriteLock` sees: every child with a number after a hyphen, in the order of numbers.
 #[tokio::test]
 async fn readers_have_names_that_write_lock_waits_for() {
     let server = TestServer::start();

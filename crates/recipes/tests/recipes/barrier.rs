@@ -1,4 +1,4 @@
-//! Barriers: who waits for whom, and what a lost reply or session does to it.
+//! Barriers: which members wait for which, and the effect of a lost reply or session.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,9 +10,9 @@ use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
-/// Long enough to be told from "at once", short enough to wait for.
+/// Long enough to be distinguished from "at once", short enough to wait for.
 const MOMENT: Duration = Duration::from_millis(50);
 
 fn enter(barrier: &DoubleBarrier) -> JoinHandle<Result<Inside, Error>> {
@@ -35,7 +35,7 @@ async fn children(zk: &Client, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_closed_gate_holds_everybody_until_it_opens() {
+async fn a_closed_barrier_holds_all_waiters_until_it_opens() {
     let server = TestServer::start();
     let gate = Barrier::new(&client(&server).await, "/app/gate");
     within(gate.wait()).await.unwrap();
@@ -73,7 +73,7 @@ async fn a_waiter_is_woken_once_and_reads_nothing_then() {
 }
 
 #[tokio::test]
-async fn a_gate_closes_and_opens_although_replies_are_lost() {
+async fn a_barrier_closes_and_opens_although_replies_are_lost() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let gate = Barrier::new(&client_behind(&proxy).await, "/gate");
@@ -88,7 +88,7 @@ async fn a_gate_closes_and_opens_although_replies_are_lost() {
 }
 
 #[tokio::test]
-async fn waiting_at_a_gate_outlives_the_session_and_the_server() {
+async fn waiting_for_a_barrier_survives_session_loss_and_server_restart() {
     let mut server = TestServer::start();
     let zk = client(&server).await;
     let gate = Barrier::new(&zk, "/gate");
@@ -107,7 +107,7 @@ async fn waiting_at_a_gate_outlives_the_session_and_the_server() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_time_is_up_leaves_no_watch() {
+async fn a_waiter_that_times_out_leaves_no_watch() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let gate = Barrier::new(&zk, "/gate");
@@ -162,7 +162,7 @@ async fn members_enter_together_and_leave_together() {
 }
 
 #[tokio::test]
-async fn who_waits_to_enter_is_woken_once_and_reads_nothing_then() {
+async fn a_member_waiting_to_enter_is_woken_once_and_reads_nothing() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let waiting = DoubleBarrier::new(&client_behind(&proxy).await, "/b", 3).unwrap();
@@ -191,7 +191,7 @@ async fn one_barrier_serves_many_rounds() {
             for round in 1..=15 {
                 arrived.fetch_add(1, Ordering::SeqCst);
                 let inside = barrier.enter().await.unwrap();
-                assert!(arrived.load(Ordering::SeqCst) >= 3 * round, "somebody came too early");
+                assert!(arrived.load(Ordering::SeqCst) >= 3 * round, "a member entered too early");
                 inside.leave().await.unwrap();
             }
         }));
@@ -228,7 +228,7 @@ async fn a_lost_reply_makes_no_second_member() {
 }
 
 #[tokio::test]
-async fn who_loses_its_session_while_waiting_is_told() {
+async fn a_session_lost_while_waiting_is_reported() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let barrier = DoubleBarrier::new(&zk, "/b", 2).unwrap();
@@ -242,7 +242,7 @@ async fn who_loses_its_session_while_waiting_is_told() {
 }
 
 #[tokio::test]
-async fn who_loses_its_session_inside_is_told_and_holds_nobody_up() {
+async fn a_session_lost_inside_is_reported_and_delays_no_other_member() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let unlucky = enter(&DoubleBarrier::new(&zk, "/b", 2).unwrap());
@@ -257,7 +257,7 @@ async fn who_loses_its_session_inside_is_told_and_holds_nobody_up() {
 }
 
 #[tokio::test]
-async fn waiting_to_enter_outlives_a_restart_of_the_server() {
+async fn waiting_to_enter_survives_a_restart_of_the_server() {
     let mut server = TestServer::start();
     let waiting = enter(&double(&server, 2).await);
     let last = double(&server, 2).await;
@@ -269,7 +269,7 @@ async fn waiting_to_enter_outlives_a_restart_of_the_server() {
 }
 
 #[tokio::test]
-async fn members_that_disagree_about_their_number_are_told() {
+async fn members_that_disagree_about_their_number_get_an_error() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let waiting = enter(&double(&server, 2).await);
@@ -284,12 +284,12 @@ async fn members_that_disagree_about_their_number_are_told() {
     let _ = waiting.await;
     within(async { while !children(&zk, "/b").await.is_empty() {} }).await;
     let alone = within(double(&server, 1).await.enter()).await.unwrap();
-    assert_eq!(zk.get("/b").await.unwrap().data, "1", "nobody was there to disagree");
+    assert_eq!(zk.get("/b").await.unwrap().data, "1", "no member was inside to disagree");
     drop(alone);
 }
 
 #[tokio::test]
-async fn a_member_whose_time_is_up_does_not_count() {
+async fn a_member_that_times_out_does_not_count() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let barrier = double(&server, 2).await;
@@ -299,7 +299,7 @@ async fn a_member_whose_time_is_up_does_not_count() {
 }
 
 #[tokio::test]
-async fn a_ready_that_was_left_behind_lets_nobody_in() {
+async fn a_ready_that_was_left_behind_lets_no_member_in() {
     let server = TestServer::start();
     let zk = client(&server).await;
     zk.create("/b/ready", "").parents().await.unwrap();
@@ -379,7 +379,7 @@ async fn a_lost_reply_counts_once() {
 }
 
 #[tokio::test]
-async fn a_latch_is_waited_for_over_the_end_of_the_session() {
+async fn waiting_for_a_latch_survives_the_end_of_the_session() {
     let server = TestServer::start();
     let (zk, waiting) = (client(&server).await, client(&server).await);
     let theirs = CountDownLatch::new(&waiting, "/latch", 1).unwrap();

@@ -8,8 +8,8 @@ use herdsman_testing::proxy::{Fault, OpCode};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::lock_loss::sweep;
-use crate::world::{client, client_behind, eventually, within};
 
 const MOMENT: Duration = Duration::from_millis(50);
 
@@ -42,7 +42,7 @@ async fn members_without_a_size_take_that_of_the_node() {
     let zk = client(&server).await;
     sized(&server, 3).await.publish_size().await.unwrap();
     assert_eq!(zk.get("/b").await.unwrap().data, "3");
-    assert_eq!(names(&zk).await, Vec::<String>::new(), "whoever publishes does not enter");
+    assert_eq!(names(&zk).await, Vec::<String>::new(), "publishing does not enter");
     let (a, b) = (enter(joining(&server).await), enter(joining(&server).await));
     eventually(|| server.watch_count() == 2).await;
     assert!(!a.is_finished() && !b.is_finished());
@@ -54,7 +54,7 @@ async fn members_without_a_size_take_that_of_the_node() {
 }
 
 #[tokio::test]
-async fn a_size_that_is_missing_is_waited_for() {
+async fn members_wait_for_a_missing_size() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let waiting = joining(&server).await;
@@ -64,11 +64,11 @@ async fn a_size_that_is_missing_is_waited_for() {
     eventually(|| server.watch_count() == 0).await;
     let first = enter(waiting);
     eventually(|| server.watch_count() == 1).await;
-    // As Curator's members make it: without a size.
+    // As Curator's members create it: without a size.
     zk.create("/b", "").container().await.unwrap();
     let second = enter(joining(&server).await);
     eventually(|| server.watch_count() == 2).await;
-    assert_eq!(names(&zk).await, Vec::<String>::new(), "nobody is counted yet");
+    assert_eq!(names(&zk).await, Vec::<String>::new(), "no member is counted yet");
     let third = within(sized(&server, 3).await.enter()).await.unwrap();
     let (first, second) =
         (within(first).await.unwrap().unwrap(), within(second).await.unwrap().unwrap());
@@ -76,7 +76,7 @@ async fn a_size_that_is_missing_is_waited_for() {
 }
 
 #[tokio::test]
-async fn a_size_that_changes_before_all_are_there_counts() {
+async fn a_size_that_changes_before_all_have_entered_counts() {
     let server = TestServer::start();
     let zk = client(&server).await;
     zk.create("/b", "1").container().await.unwrap();
@@ -85,11 +85,11 @@ async fn a_size_that_changes_before_all_are_there_counts() {
     let rule = proxy.once(OpCode::Create2, Fault::HoldRequest);
     let first = enter(DoubleBarrier::with_published_size(&behind, "/b"));
     within(rule.until_fired()).await;
-    // It has read 1, and is not there yet.
+    // It has read 1, and has not joined yet.
     sized(&server, 2).await.publish_size().await.unwrap();
     rule.release();
     eventually(|| server.watch_count() == 1).await;
-    // Its look around is over when this is answered.
+    // Its read of the state has finished when this is answered.
     behind.sync("/").await.unwrap();
     let second = within(joining(&server).await.enter()).await.unwrap();
     let first = within(first).await.unwrap().unwrap();
@@ -99,7 +99,7 @@ async fn a_size_that_changes_before_all_are_there_counts() {
 }
 
 #[tokio::test]
-async fn a_member_in_a_node_that_loses_its_size_goes_on_when_one_comes() {
+async fn a_member_of_a_node_that_loses_its_size_waits_for_a_new_one() {
     let server = TestServer::start();
     let zk = client(&server).await;
     zk.create("/b", "2").container().await.unwrap();

@@ -1,4 +1,4 @@
-//! Caches: follow, survive, compare after a gap, leave nothing behind.
+//! Caches: they follow, survive, compare after a gap, and leave nothing behind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use herdsman_recipes::cache::{
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 fn prompt() -> CacheOptions {
     CacheOptions::default().resync_spread(Duration::ZERO)
@@ -33,11 +33,11 @@ async fn fill(zk: &Client, directory: &str, count: usize) {
     }
 }
 
-/// Events up to one that is wanted, in short form.
-async fn told_until(events: &mut Events<CacheEvent>, last: &str) -> Vec<String> {
+/// Returns the events up to one that is wanted, in short form.
+async fn events_until(events: &mut Events<CacheEvent>, last: &str) -> Vec<String> {
     let mut all = Vec::new();
-    while all.last().is_none_or(|told| told != last) {
-        let event = within(events.next()).await.expect("the stream goes on");
+    while all.last().is_none_or(|seen| seen != last) {
+        let event = within(events.next()).await.expect("the stream continues");
         all.push(match event {
             CacheEvent::Added(node) => format!("+{}", node.path),
             CacheEvent::Changed { now, .. } => format!("~{}", now.path),
@@ -63,12 +63,12 @@ async fn a_tree_follows_what_others_do() {
 
     let mut events = cache.events();
     writer.create("/app/a/b", "2").await.unwrap();
-    assert_eq!(told_until(&mut events, "+/app/a/b").await, ["+/app/a/b"]);
+    assert_eq!(events_until(&mut events, "+/app/a/b").await, ["+/app/a/b"]);
     writer.set("/app/a", "3").await.unwrap();
-    assert_eq!(told_until(&mut events, "~/app/a").await, ["~/app/a"]);
+    assert_eq!(events_until(&mut events, "~/app/a").await, ["~/app/a"]);
     assert_eq!(data(&cache.snapshot(), "/app/a").as_deref(), Some("3"));
     writer.delete("/app/a").recursive().await.unwrap();
-    assert_eq!(told_until(&mut events, "-/app/a").await, ["-/app/a/b", "-/app/a"]);
+    assert_eq!(events_until(&mut events, "-/app/a").await, ["-/app/a/b", "-/app/a"]);
     assert_eq!(cache.snapshot().len(), 1);
 }
 
@@ -78,7 +78,7 @@ async fn a_snapshot_and_the_events_after_it_make_the_next_snapshot() {
     let (reader, writer) = (client(&server).await, client(&server).await);
     fill(&writer, "/app", 20).await;
     let cache = TreeCache::start_with(&reader, "/app", prompt()).await.unwrap();
-    // In the midst of the first reading.
+    // During the first reading.
     let (start, mut events) = cache.subscribe();
     let mut model: BTreeMap<Arc<str>, Arc<CachedNode>> =
         start.iter().map(|node| (node.path.clone(), node.clone())).collect();
@@ -92,7 +92,7 @@ async fn a_snapshot_and_the_events_after_it_make_the_next_snapshot() {
     }
     writer.create("/app/end", "").await.unwrap();
     while !model.contains_key("/app/end") {
-        match within(events.next()).await.expect("the stream goes on") {
+        match within(events.next()).await.expect("the stream continues") {
             CacheEvent::Added(node) => {
                 assert!(model.insert(node.path.clone(), node).is_none(), "added twice");
             }
@@ -126,7 +126,7 @@ async fn depth_and_filter_limit_what_is_kept() {
     let snapshot = within(cache.synced()).await.unwrap();
     assert_eq!(paths(&snapshot), ["/app", "/app/keep", "/app/keep/deep"]);
 
-    // Events are held to the same rules.
+    // Events follow the same rules.
     zk.create("/app/secret/other", "").await.unwrap();
     zk.create("/app/keep/deep/other", "").await.unwrap();
     zk.create("/app/keep/other", "").await.unwrap();
@@ -147,7 +147,7 @@ async fn a_reconnection_with_nothing_changed_reads_no_data() {
 
     let mut events = cache.events();
     proxy.cut();
-    assert_eq!(told_until(&mut events, "Synced").await, ["OutOfSync", "Synced"]);
+    assert_eq!(events_until(&mut events, "Synced").await, ["OutOfSync", "Synced"]);
     let after = proxy.traffic();
     let made = |op| after.requests(op) - before.requests(op);
     assert_eq!((made(OpCode::GetData), made(OpCode::GetChildren2)), (0, 0));
@@ -165,21 +165,21 @@ async fn a_reconnection_reads_only_what_has_changed() {
 
     proxy.refuse_connections();
     proxy.cut();
-    assert_eq!(told_until(&mut events, "OutOfSync").await, ["OutOfSync"]);
+    assert_eq!(events_until(&mut events, "OutOfSync").await, ["OutOfSync"]);
     other.set("/app/001", "changed").await.unwrap();
     other.delete("/app/002").await.unwrap();
     other.create("/app/new", "").await.unwrap();
     other.delete("/app/003").await.unwrap();
     other.create("/app/003", "3").await.unwrap();
-    assert_eq!(cache.snapshot().len(), 31, "what was known stays known");
+    assert_eq!(cache.snapshot().len(), 31, "the last known state stays");
     assert!(!cache.snapshot().is_synced());
     let before = proxy.traffic();
     proxy.accept_connections();
 
-    let mut told = told_until(&mut events, "Synced").await;
-    told.sort();
+    let mut seen = events_until(&mut events, "Synced").await;
+    seen.sort();
     let expected = ["+/app/003", "+/app/new", "-/app/002", "-/app/003", "Synced", "~/app/001"];
-    assert_eq!(told, expected);
+    assert_eq!(seen, expected);
     let after = proxy.traffic();
     assert_eq!(after.requests(OpCode::GetData) - before.requests(OpCode::GetData), 3);
     assert_eq!(after.requests(OpCode::GetChildren2) - before.requests(OpCode::GetChildren2), 1);
@@ -202,7 +202,7 @@ async fn the_last_snapshot_survives_an_outage_and_a_restart() {
 }
 
 #[tokio::test]
-async fn a_cache_goes_on_in_the_next_session() {
+async fn a_cache_continues_in_the_next_session() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     fill(&other, "/app", 3).await;
@@ -210,14 +210,14 @@ async fn a_cache_goes_on_in_the_next_session() {
     let cache = tree(&zk, "/app").await;
     let mut events = cache.events();
     server.expire_session(zk.session().id());
-    let told = told_until(&mut events, "Synced").await;
-    assert!(told.contains(&"-/app/mine".to_owned()), "{told:?}");
+    let seen = events_until(&mut events, "Synced").await;
+    assert!(seen.contains(&"-/app/mine".to_owned()), "{seen:?}");
     other.set("/app/000", "after").await.unwrap();
-    assert_eq!(told_until(&mut events, "~/app/000").await, ["~/app/000"]);
+    assert_eq!(events_until(&mut events, "~/app/000").await, ["~/app/000"]);
 }
 
 #[tokio::test]
-async fn the_root_may_come_and_go() {
+async fn the_root_may_be_created_and_deleted() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let cache = tree(&zk, "/app").await;
@@ -225,9 +225,9 @@ async fn the_root_may_come_and_go() {
     let mut events = cache.events();
     for _ in 0..2 {
         other.create("/app/x", "").parents().await.unwrap();
-        assert_eq!(told_until(&mut events, "+/app/x").await, ["+/app", "+/app/x"]);
+        assert_eq!(events_until(&mut events, "+/app/x").await, ["+/app", "+/app/x"]);
         other.delete("/app").recursive().await.unwrap();
-        assert_eq!(told_until(&mut events, "-/app").await, ["-/app/x", "-/app"]);
+        assert_eq!(events_until(&mut events, "-/app").await, ["-/app/x", "-/app"]);
     }
     assert!(cache.snapshot().is_empty() && cache.snapshot().is_synced());
 }
@@ -247,7 +247,7 @@ async fn dropping_a_cache_removes_its_watch() {
 }
 
 #[tokio::test]
-async fn a_slow_subscriber_is_told_what_it_missed() {
+async fn a_slow_subscriber_learns_how_much_it_missed() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let cache = TreeCache::start_with(&zk, "/app", prompt().events_max(4)).await.unwrap();
@@ -266,7 +266,7 @@ async fn the_end_of_the_client_is_the_end_of_the_cache() {
     let cache = tree(&zk, "/app").await;
     let mut events = cache.events();
     zk.close().await.unwrap();
-    assert_eq!(told_until(&mut events, "OutOfSync").await, ["OutOfSync"]);
+    assert_eq!(events_until(&mut events, "OutOfSync").await, ["OutOfSync"]);
     assert!(within(events.next()).await.is_none());
     let error = within(cache.wait_until(|_| false)).await.unwrap_err();
     assert_eq!(error.client_kind(), Some(&ErrorKind::Closed));
@@ -282,7 +282,7 @@ async fn a_cache_of_a_bound_client_ends_with_its_session() {
     let cache = tree(&zk.bound_to(&session), "/app").await;
     let mut events = cache.events();
     server.expire_session(session.id());
-    assert_eq!(told_until(&mut events, "OutOfSync").await, ["OutOfSync"]);
+    assert_eq!(events_until(&mut events, "OutOfSync").await, ["OutOfSync"]);
     assert!(within(events.next()).await.is_none());
     eventually(|| server.watch_count() == 0).await;
 }
@@ -304,7 +304,7 @@ async fn bad_input_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_node_that_may_not_be_read_is_named() {
+async fn a_node_that_may_not_be_read_is_reported() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
@@ -314,16 +314,16 @@ async fn a_node_that_may_not_be_read_is_named() {
     let cache = TreeCache::start_with(&zk, "/app", prompt()).await.unwrap();
     let snapshot = within(cache.synced()).await.unwrap();
     assert_eq!(snapshot.len(), 2);
-    let error = snapshot.unreadable("/app/closed").expect("it is known to be there");
+    let error = snapshot.unreadable("/app/closed").expect("it is known to exist");
     assert_eq!(*error.kind(), ErrorKind::NoAuth);
     other.delete("/app/closed").await.unwrap();
-    // The server tells nobody who may not read it.
+    // The server sends no events about nodes that the client may not read.
     proxy.cut();
     within(cache.wait_until(|all| all.unreadable("/app/closed").is_none())).await.unwrap();
 }
 
 #[tokio::test]
-async fn children_go_by_their_names() {
+async fn children_are_found_by_their_names() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let cache = ChildrenCache::start_with(&zk, "/members", prompt()).await.unwrap();
@@ -335,7 +335,7 @@ async fn children_go_by_their_names() {
     other.create("/members/a/below", "").await.unwrap();
     other.create("/members/b", "2").await.unwrap();
     // Neither the parent nor what is further below is a child.
-    assert_eq!(told_until(&mut events, "+/members/b").await, ["+/members/a", "+/members/b"]);
+    assert_eq!(events_until(&mut events, "+/members/b").await, ["+/members/a", "+/members/b"]);
     let members = cache.snapshot();
     assert!(members.parent().is_some());
     assert_eq!(members.iter().map(|node| node.name()).collect::<Vec<_>>(), ["a", "b"]);
@@ -375,12 +375,12 @@ async fn one_node_is_followed_without_its_children() {
     assert_eq!(node.unwrap().unwrap().stat.version, 1);
     other.delete("/node/child").await.unwrap();
     other.delete("/node").await.unwrap();
-    assert_eq!(told_until(&mut events, "-/node").await, ["+/node", "~/node", "-/node"]);
+    assert_eq!(events_until(&mut events, "-/node").await, ["+/node", "~/node", "-/node"]);
     assert!(cache.get().is_none() && cache.is_synced());
 }
 
 #[tokio::test]
-async fn requests_under_way_are_bounded() {
+async fn requests_in_flight_are_bounded() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
@@ -389,7 +389,7 @@ async fn requests_under_way_are_bounded() {
     let held = proxy.add_rule(first_child);
     let cache = TreeCache::start_with(&zk, "/app", prompt().requests_max(4)).await.unwrap();
     within(held.until_fired()).await;
-    // Behind all that the cache has sent.
+    // Sent after all requests of the cache.
     let last = zk.exists("/last").send();
     within(proxy.until(|traffic| traffic.requests(OpCode::Exists) == 1)).await;
     let under_way = proxy.traffic().requests(OpCode::GetData) - 1;
@@ -400,7 +400,7 @@ async fn requests_under_way_are_bounded() {
 }
 
 #[tokio::test]
-async fn a_cut_in_the_midst_of_the_first_reading_is_made_good() {
+async fn a_cut_during_the_first_reading_is_recovered_from() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);

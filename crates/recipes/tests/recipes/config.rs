@@ -1,4 +1,4 @@
-//! Configuration: typed values that survive nonsense, deletion and outages.
+//! Configuration: typed values that survive invalid data, deletion and outages.
 
 use std::fs;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use serde::{Deserialize, Serialize};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Limits {
@@ -37,7 +37,7 @@ fn options() -> ConfigOptions<Limits> {
 }
 
 async fn next(changes: &mut Events<ConfigUpdate<Limits>>) -> ConfigUpdate<Limits> {
-    within(changes.next()).await.expect("the stream goes on")
+    within(changes.next()).await.expect("the stream continues")
 }
 
 async fn next_value(changes: &mut Events<ConfigUpdate<Limits>>) -> Arc<Versioned<Limits>> {
@@ -48,11 +48,11 @@ async fn next_value(changes: &mut Events<ConfigUpdate<Limits>>) -> Arc<Versioned
 }
 
 #[tokio::test]
-async fn values_come_typed_and_everything_else_is_reported() {
+async fn values_are_typed_and_everything_else_is_reported() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let config = Config::<Limits>::start(&zk, "/config/limits").await.unwrap();
-    within(config.heard()).await.unwrap();
+    within(config.synced()).await.unwrap();
     assert!(config.current().is_none());
     let mut changes = config.changes();
 
@@ -102,7 +102,7 @@ async fn a_deletion_during_an_outage_is_reported_with_the_new_value() {
 }
 
 #[tokio::test]
-async fn values_go_on_after_an_expired_session_and_a_restart() {
+async fn values_continue_after_an_expired_session_and_a_restart() {
     let mut server = TestServer::start();
     let zk = client(&server).await;
     let publisher = Publisher::new(&zk, "/limits").unwrap();
@@ -177,7 +177,7 @@ async fn the_last_good_value_survives_a_restart_without_the_service() {
     assert_eq!((value.version(), value.zxid()), (None, None));
 
     server.start_again();
-    within(config.heard()).await.unwrap();
+    within(config.synced()).await.unwrap();
     assert_eq!(config.current().unwrap().version(), Some(2));
     let left = fs::read_dir(server.data_dir()).unwrap();
     let leftovers = left
@@ -186,7 +186,7 @@ async fn the_last_good_value_survives_a_restart_without_the_service() {
 }
 
 #[tokio::test]
-async fn a_file_of_no_use_stops_nobody() {
+async fn an_unusable_file_does_not_prevent_the_start() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let file = server.data_dir().join("limits.json");
@@ -196,7 +196,7 @@ async fn a_file_of_no_use_stops_nobody() {
 
     let nowhere = server.data_dir().join("missing").join("limits.json");
     let config = options().fallback_file(nowhere).start(&zk, "/limits").await.unwrap();
-    within(config.heard()).await.unwrap();
+    within(config.synced()).await.unwrap();
     let mut changes = config.changes();
     Publisher::new(&zk, "/limits").unwrap().publish(&limits(1)).await.unwrap();
     next_value(&mut changes).await;
@@ -238,7 +238,7 @@ async fn dropping_a_config_removes_its_watch() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let config = options().start(&zk, "/limits").await.unwrap();
-    within(config.heard()).await.unwrap();
+    within(config.synced()).await.unwrap();
     assert!(server.watch_count() > 0);
     let mut changes = config.changes();
     drop(config);
@@ -285,15 +285,15 @@ async fn a_lost_reply_publishes_once() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_behind_which_others_have_written_stays_unknown() {
+async fn a_lost_reply_followed_by_other_writes_stays_unknown() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
     other.create("/limits", "{}").await.unwrap();
     let publisher = Publisher::new(&zk, "/limits").unwrap();
     let lost = proxy.once(OpCode::SetData, Fault::CutBeforeReply);
-    // The look at the node has to wait until others have written twice.
-    let look = proxy.add_rule(Rule::new(Fault::HoldRequest).on(OpCode::Sync));
+    // The read of the node has to wait until others have written twice.
+    let sync = proxy.add_rule(Rule::new(Fault::HoldRequest).on(OpCode::Sync));
     let publishing =
         tokio::spawn(
             async move { publisher.compare_and_publish(0, &limits(1)).await.unwrap_err() },
@@ -301,13 +301,13 @@ async fn a_lost_reply_behind_which_others_have_written_stays_unknown() {
     within(lost.until_fired()).await;
     other.set("/limits", "{}").await.unwrap();
     other.set("/limits", "{}").await.unwrap();
-    look.release();
+    sync.release();
     let error = within(publishing).await.unwrap();
     assert_eq!(error.outcome(), Outcome::Unknown);
 }
 
 #[tokio::test]
-async fn a_history_is_bounded_and_can_be_gone_back_to() {
+async fn a_history_is_bounded_and_allows_rollbacks() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;

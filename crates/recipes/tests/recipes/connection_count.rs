@@ -10,8 +10,8 @@ use herdsman_recipes::discovery::{
 use herdsman_testing::proxy::OpCode;
 use herdsman_testing::{TestProxy, TestServer};
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::lock_loss::sweep;
-use crate::world::{client, client_behind, eventually, within};
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(3600);
@@ -42,7 +42,7 @@ fn picks_only(provider: &ServiceProvider<u32>, id: &str) -> bool {
     (0..10).all(|_| provider.pick("").unwrap().id == id)
 }
 
-/// Whether picks take turns, as for instances that are all as busy.
+/// Whether picks take turns, as for instances with equal loads.
 fn picks_both(provider: &ServiceProvider<u32>) -> bool {
     !picks_only(provider, "a") && !picks_only(provider, "b")
 }
@@ -78,13 +78,13 @@ async fn counts_that_are_missing_or_stale_leave_the_clients_own() {
     let provider = provider(&zk, Duration::from_millis(300)).await;
     of_a.set(7);
     within(of_a.flush()).await.unwrap();
-    assert!(picks_both(&provider), "b says nothing, so what a says is not compared with it");
+    assert!(picks_both(&provider), "b has no count, so that of a is not compared with it");
     let own = provider.pick("").unwrap();
     let idle = if own.id == "a" { "b" } else { "a" };
     assert!(picks_only(&provider, idle), "own requests count");
     drop(own);
     let of_b = publish(&b).await;
-    // What was written just now is fresh, also if the number has not changed, and stale after a while.
+    // A count that was written just now is fresh, even if the number has not changed, and stale after a while.
     for _ in 0..2 {
         eventually(|| {
             of_a.set(8);
@@ -111,7 +111,7 @@ async fn a_count_that_does_not_change_is_written_again() {
 }
 
 #[tokio::test]
-async fn counts_go_with_the_session_and_come_back_with_the_next() {
+async fn counts_end_with_the_session_and_are_put_back_in_the_next() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client(&server).await, client_behind(&proxy).await);

@@ -1,18 +1,18 @@
-//! Counters: no addition is lost, and what cannot be known is said.
+//! Counters: no addition is lost, and an unknown outcome is reported.
 
 use herdsman_client::{Client, ErrorKind, Outcome};
 use herdsman_recipes::{AtomicInt, AtomicLong, Change, Error};
 use herdsman_testing::proxy::{Fault, OpCode};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, within};
+use crate::common::{client, client_behind, within};
 
 async fn data(zk: &Client, path: &str) -> Vec<u8> {
     zk.get(path).await.unwrap().data.to_vec()
 }
 
 #[tokio::test]
-async fn numbers_lie_in_the_tree_as_curator_keeps_them() {
+async fn numbers_are_stored_as_in_curator() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let (long, int) = (AtomicLong::new(&zk, "/app/long"), AtomicInt::new(&zk, "/app/int"));
@@ -45,7 +45,7 @@ async fn comparing_setting_and_initializing() {
 }
 
 #[tokio::test]
-async fn data_that_is_no_number_is_an_error_and_stays() {
+async fn data_that_is_not_a_number_is_an_error_and_stays() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let counter = AtomicLong::new(&zk, "/c");
@@ -88,7 +88,7 @@ async fn additions_of_many_clients_all_count() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_lost_is_made_again() {
+async fn a_request_that_was_lost_is_sent_again() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let counter = AtomicLong::new(&client_behind(&proxy).await, "/c");
@@ -100,7 +100,7 @@ async fn a_request_that_was_lost_is_made_again() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_lost_leaves_a_doubt_and_the_error_says_so() {
+async fn a_lost_reply_is_reported_as_an_unknown_outcome() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let counter = AtomicLong::new(&client_behind(&proxy).await, "/c");
@@ -110,14 +110,14 @@ async fn a_reply_that_was_lost_leaves_a_doubt_and_the_error_says_so() {
         assert_eq!((error.outcome(), lost.fired()), (Outcome::Unknown, 1));
         assert_eq!(counter.get().await, Ok(number), "it was added once");
     }
-    // To set it twice is as good as once, so that leaves no doubt.
+    // Setting it twice has the same effect as once, so that leaves no doubt.
     proxy.once(OpCode::SetData, Fault::CutBeforeReply);
     within(counter.set(9)).await.unwrap();
     assert_eq!(counter.get().await, Ok(9));
 }
 
 #[tokio::test]
-async fn a_doubt_is_resolved_when_another_wrote_something_else() {
+async fn an_unknown_outcome_is_resolved_when_another_client_wrote_a_different_value() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (ours, theirs) = (client_behind(&proxy).await, client(&server).await);
@@ -146,14 +146,14 @@ async fn an_exact_addition_adds_once_whatever_is_lost() {
         assert_eq!(lost.fired(), 1);
         number += 5;
     }
-    // The marks go.
+    // The marks are deleted.
     within(async { while !zk.children("/app/c").await.unwrap().names.is_empty() {} }).await;
     server.restart();
     assert_eq!(within(counter.add_exactly_once(1)).await.unwrap().after, 16);
     server.expire_session(unlucky.session().id());
     let added = within(async {
         loop {
-            // The end of the session may be noticed in the middle; nothing was written then.
+            // The end of the session may be noticed half-way; nothing was written then.
             match counter.add_exactly_once(1).await {
                 Err(error) => assert_eq!(error.outcome(), Outcome::NotApplied, "{error}"),
                 added => break added,
@@ -164,7 +164,7 @@ async fn an_exact_addition_adds_once_whatever_is_lost() {
 }
 
 #[tokio::test]
-async fn others_that_are_always_faster_end_the_attempts() {
+async fn attempts_end_when_other_clients_are_always_faster() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (ours, zk) = (client_behind(&proxy).await, client(&server).await);

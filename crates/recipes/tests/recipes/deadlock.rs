@@ -8,8 +8,8 @@ use herdsman_recipes::wait_for::WaitForGraph;
 use herdsman_recipes::{HoldOptions, Layout, Lock, RwLock};
 use herdsman_testing::TestServer;
 
+use crate::common::{client, within};
 use crate::lock::{until_nodes, waiting};
-use crate::world::{client, within};
 
 const PATHS: [&str; 3] = ["/locks/x", "/locks/y", "/locks/z"];
 
@@ -18,7 +18,7 @@ fn lock(zk: &Client, path: &str) -> Lock {
 }
 
 #[tokio::test]
-async fn two_who_wait_for_each_other_are_found() {
+async fn two_owners_that_wait_for_each_other_are_found() {
     let server = TestServer::start();
     let (zk, a, b) = (client(&server).await, client(&server).await, client(&server).await);
     let [x, y, _] = PATHS;
@@ -34,16 +34,16 @@ async fn two_who_wait_for_each_other_are_found() {
     let [deadlock] = found.as_slice() else { panic!("{found:?}") };
     let (a_name, b_name) =
         (format!("{:#x} a", a.session().id().0), format!("{:#x} b", b.session().id().0));
-    let mut circle: Vec<_> = deadlock.circle.iter().map(ToString::to_string).collect();
-    circle.sort_unstable();
+    let mut cycle: Vec<_> = deadlock.cycle.iter().map(ToString::to_string).collect();
+    cycle.sort_unstable();
     let mut expected = [
         format!("{a_name} waits for {y} held by {b_name}"),
         format!("{b_name} waits for {x} held by {a_name}"),
     ];
     expected.sort_unstable();
-    assert_eq!(circle, expected);
+    assert_eq!(cycle, expected);
 
-    // A request to let go replaces the owner's text: nobody can tell that the holder is the one that waits.
+    // A revocation request replaces the owner's text: it is not known any more that the holder is the one that waits.
     lock(&zk, x).request_revocation().await.unwrap().expect("a holds it");
     assert_eq!(find_deadlocks(&zk, &locks).await.unwrap(), []);
     within(a_has_x.revocation_requested()).await.unwrap();
@@ -56,7 +56,7 @@ async fn two_who_wait_for_each_other_are_found() {
 }
 
 #[tokio::test]
-async fn a_watchdog_asks_the_youngest_to_let_go() {
+async fn a_watchdog_asks_the_youngest_to_release() {
     let server = TestServer::start();
     let (zk, a, b) = (client(&server).await, client(&server).await, client(&server).await);
     let [x, y, _] = PATHS;
@@ -67,10 +67,10 @@ async fn a_watchdog_asks_the_youngest_to_let_go() {
     let a_wants_y = waiting(&zk, &lock(&a, y).options(&HoldOptions::new().owner("a"))).await;
     let b_wants_x = waiting(&zk, &lock(&b, x).options(&HoldOptions::new().owner("b"))).await;
     let found = within(watchdog.next()).await.unwrap();
-    assert_eq!(found.deadlock.circle.len(), 2);
+    assert_eq!(found.deadlock.cycle.len(), 2);
     let (path, asked) = found.asked.expect("one was asked");
     assert_eq!((path.as_str(), asked.token), (b_has_y.path(), b_has_y.token()));
-    // It does not let go, so the other one is asked, and the deadlock is not reported again.
+    // It does not release its lock, so the other one is asked, and the deadlock is not reported again.
     let found = within(watchdog.next()).await.unwrap();
     assert_eq!(found.asked.expect("the other was asked").0, a_has_x.path());
     within(a_has_x.revocation_requested()).await.unwrap();
@@ -83,7 +83,7 @@ async fn a_watchdog_asks_the_youngest_to_let_go() {
     within(b_wants_x).await.unwrap().release().await.unwrap();
 }
 
-/// The request replaces the holder's text, and with it the watchdog used to lose sight of the circle.
+/// The request replaces the holder's text, after which the watchdog used to miss the cycle.
 #[tokio::test]
 async fn a_watchdog_asks_the_second_task_of_one_session_too() {
     let server = TestServer::start();
@@ -110,9 +110,9 @@ async fn a_watchdog_asks_the_second_task_of_one_session_too() {
     within(two_wants_x).await.unwrap().release().await.unwrap();
 }
 
-/// Its lock used to be taken for one of another task of its session.
+/// Its lock used to be attributed to another task of its session.
 #[tokio::test]
-async fn a_holder_that_was_asked_to_let_go_is_not_taken_for_another_task_of_its_session() {
+async fn a_holder_that_was_asked_to_release_is_not_taken_for_another_task_of_its_session() {
     let server = TestServer::start();
     let (zk, a, b) = (client(&server).await, client(&server).await, client(&server).await);
     let [x, y, _] = PATHS;
@@ -129,14 +129,14 @@ async fn a_holder_that_was_asked_to_let_go_is_not_taken_for_another_task_of_its_
 }
 
 #[tokio::test]
-async fn three_who_read_and_write_in_a_circle_are_found() {
+async fn three_owners_that_read_and_write_in_a_cycle_are_found() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let (a, b, c) = (client(&server).await, client(&server).await, client(&server).await);
     let rw = |zk: &Client, path: &str| RwLock::new(zk, path).unwrap();
     let [x, y, z] = PATHS;
-    // a reads x and wants to read y; b writes y and wants to write z; c reads z and wants to write
-    // x. Another reader of x does not matter.
+    // a reads x and wants to read y; b writes y and wants to write z; c reads z and wants to write x. Another reader
+    // of x does not matter.
     let bystander = rw(&zk, x).read().await.unwrap();
     let held = (
         rw(&a, x).read().await.unwrap(),
@@ -156,12 +156,12 @@ async fn three_who_read_and_write_in_a_circle_are_found() {
 
     let found = find_deadlocks(&zk, &PATHS).await.unwrap();
     let [deadlock] = found.as_slice() else { panic!("{found:?}") };
-    assert_eq!((deadlock.circle.len(), deadlock.stuck.len()), (3, 0), "{deadlock}");
-    let mut locks: Vec<_> = deadlock.circle.iter().map(|wait| wait.path.as_str()).collect();
+    assert_eq!((deadlock.cycle.len(), deadlock.stuck.len()), (3, 0), "{deadlock}");
+    let mut locks: Vec<_> = deadlock.cycle.iter().map(|wait| wait.path.as_str()).collect();
     locks.sort_unstable();
     assert_eq!(locks, PATHS);
     let bystander_name = format!("{:#x}", zk.session().id().0);
-    assert!(deadlock.circle.iter().all(|wait| !wait.blocker.starts_with(&bystander_name)));
+    assert!(deadlock.cycle.iter().all(|wait| !wait.blocker.starts_with(&bystander_name)));
 
     c_wants_x.abort();
     until_nodes(&zk, x, 2).await;
@@ -172,7 +172,7 @@ async fn three_who_read_and_write_in_a_circle_are_found() {
 }
 
 #[tokio::test]
-async fn waits_that_end_by_themselves_are_no_deadlocks() {
+async fn waits_that_end_by_themselves_are_not_deadlocks() {
     let server = TestServer::start();
     let (zk, a, b) = (client(&server).await, client(&server).await, client(&server).await);
     let [x, y, _] = PATHS;
@@ -185,7 +185,7 @@ async fn waits_that_end_by_themselves_are_no_deadlocks() {
     assert_eq!(queues.iter().map(|queue| queue.contenders.len()).collect::<Vec<_>>(), [2, 2, 0]);
     assert_eq!(WaitForGraph::new(&queues).edges().len(), 2);
 
-    // Two tasks of one client that have a text of their own are two owners.
+    // Two tasks of one client with different texts are two owners.
     let other_task = waiting(&zk, &lock(&a, "/locks/z")).await;
     let z = within(other_task).await.unwrap();
     let b_wants_z = waiting(&zk, &lock(&b, "/locks/z")).await;
@@ -203,7 +203,7 @@ async fn waits_that_end_by_themselves_are_no_deadlocks() {
 }
 
 #[tokio::test]
-async fn who_waits_for_itself_is_found() {
+async fn an_owner_that_waits_for_itself_is_found() {
     let server = TestServer::start();
     let zk = client(&server).await;
     for layout in [Layout::Curator, Layout::Kazoo, Layout::Apache] {

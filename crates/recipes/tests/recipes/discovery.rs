@@ -1,4 +1,4 @@
-//! Services register, are found, followed and picked.
+//! Services register, and are found, followed and picked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use herdsman_recipes::{Error, Events};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 /// The payload is a weight.
 type Service = ServiceInstance<u32>;
@@ -35,7 +35,7 @@ async fn next(events: &mut Events<ServiceEvent<u32>>) -> String {
     let short = |sign: char, instance: &Service| {
         format!("{sign}{} {}", instance.id, instance.payload.unwrap_or_default())
     };
-    match within(events.next()).await.expect("the stream goes on") {
+    match within(events.next()).await.expect("the stream continues") {
         ServiceEvent::Added(instance) => short('+', &instance),
         ServiceEvent::Changed(instance) => short('~', &instance),
         ServiceEvent::Removed(instance) => short('-', &instance),
@@ -72,7 +72,7 @@ async fn the_type_decides_what_is_left_behind() {
     let permanent = register(&zk, web("permanent", 1).with_type(ServiceType::Permanent)).await;
     let numbered = register(&zk, web("n-", 1).with_type(ServiceType::DynamicSequential)).await;
     let dynamic = register(&zk, web("dynamic", 1)).await;
-    let Presence::Present { path } = numbered.presence() else { panic!("it is there") };
+    let Presence::Present { path } = numbered.presence() else { panic!("it exists") };
     assert!(path.starts_with("/services/web/n-00000"), "{path}");
     drop((fixed, numbered, dynamic));
     eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
@@ -178,8 +178,8 @@ async fn with_a_removal_delay_a_short_absence_goes_unnoticed() {
     assert_eq!(next(&mut events).await, "+a 2");
     assert_eq!(next(&mut events).await, "+b 1");
     zk.close().await.unwrap();
-    let gone = BTreeSet::from([next(&mut events).await, next(&mut events).await]);
-    assert_eq!(gone, BTreeSet::from(["-a 2".to_owned(), "-b 1".to_owned()]));
+    let removed = BTreeSet::from([next(&mut events).await, next(&mut events).await]);
+    assert_eq!(removed, BTreeSet::from(["-a 2".to_owned(), "-b 1".to_owned()]));
 }
 
 fn tally(provider: &ServiceProvider<u32>, picks: usize) -> BTreeMap<String, usize> {
@@ -226,7 +226,7 @@ async fn weights_come_from_the_payload() {
 }
 
 #[tokio::test]
-async fn an_instance_with_errors_is_left_alone() {
+async fn an_instance_with_errors_is_not_used() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let _a = register(&zk, web("a", 1)).await;
@@ -251,13 +251,13 @@ async fn least_connections_count_those_of_all_clients() {
         provider.publish_interval(Duration::from_millis(10)).open()
     };
     let (ours, theirs) = (open(&zk).await.unwrap(), open(&other).await.unwrap());
-    // They have four requests under way with one instance, and none with the other.
+    // They have four requests in flight with one instance, and none with the other.
     let mut under_way: Vec<_> = (0..8).filter_map(|_| theirs.pick("")).collect();
     under_way.retain(|picked| picked.id == "a");
     assert_eq!(under_way.len(), 4);
     let prefers_idle = || (0..3).all(|_| ours.pick("").unwrap().id == "b");
     eventually(prefers_idle).await;
-    // Their counts go with their session.
+    // Their counts end with their session.
     server.expire_session(other.session().id());
     drop(theirs);
     eventually(|| tally(&ours, 10).len() == 2).await;

@@ -1,4 +1,4 @@
-//! Elections without faults: who leads, who is told, and what is left behind.
+//! Elections without faults: who leads, which events are reported, and what is left behind.
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::election::{
@@ -8,7 +8,7 @@ use herdsman_recipes::{Error, Events};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 pub const PATH: &str = "/app/leader";
 pub const EPOCH: &str = "/app/epoch";
@@ -17,7 +17,7 @@ pub fn election(zk: &Client, id: &str) -> Election {
     Election::new(zk, PATH, id).unwrap()
 }
 
-/// Campaigns in the background; returns when the candidate stands in the line behind another.
+/// Campaigns in the background; returns when the candidate is in the line behind another.
 pub async fn waiting(election: &Election) -> JoinHandle<herdsman_recipes::Result<Leadership>> {
     let mut events = election.events();
     let candidate = election.clone();
@@ -32,7 +32,7 @@ pub async fn until(
 ) -> ElectionEvent {
     within(async {
         loop {
-            let event = events.next().await.expect("the election goes on");
+            let event = events.next().await.expect("the stream continues");
             if wanted(&event) {
                 return event;
             }
@@ -63,7 +63,7 @@ pub async fn until_line_is_empty(zk: &Client) {
 }
 
 #[tokio::test]
-async fn candidates_lead_in_the_order_in_which_they_came() {
+async fn candidates_lead_in_the_order_of_arrival() {
     let server = TestServer::start();
     let clients = [client(&server).await, client(&server).await, client(&server).await];
     let elections: Vec<_> =
@@ -128,7 +128,7 @@ async fn only_the_next_in_line_wakes_up() {
         let proxy = TestProxy::start(server.address());
         let candidate = election(&client_behind(&proxy).await, id);
         campaigns.push(waiting(&candidate).await);
-        // Its watch is set when the server has been asked for the node before it.
+        // Its watch is set when the server has received the request for the node before it.
         eventually(|| server.watch_count() == campaigns.len()).await;
         proxies.push(proxy);
     }
@@ -198,7 +198,7 @@ async fn an_observer_sees_each_leader_and_their_absence() {
 }
 
 #[tokio::test]
-async fn an_observer_outlives_its_session_and_ends_with_its_client() {
+async fn an_observer_survives_its_session_and_ends_with_its_client() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let mut leaders = election(&other, "observer").observe();
@@ -266,7 +266,7 @@ async fn a_reader_of_events_that_is_too_slow_gets_the_newest() {
 }
 
 #[tokio::test]
-async fn who_drops_the_future_or_the_guard_withdraws() {
+async fn dropping_the_future_or_the_guard_withdraws() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let first = within(election(&zk, "a").campaign()).await.unwrap();
@@ -305,7 +305,7 @@ async fn the_epoch_counts_leaders_and_remembers_the_last() {
 }
 
 #[tokio::test]
-async fn an_epoch_node_that_somebody_else_wrote_keeps_nobody_in_office() {
+async fn an_epoch_node_written_by_hand_deposes_the_leader() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let with_epoch = |id| election(&zk, id).with_epoch(EPOCH).unwrap();
@@ -337,7 +337,7 @@ async fn writes_of_a_former_leader_fail() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_node_is_deleted_knows_it() {
+async fn a_leader_whose_node_is_deleted_notices() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let leadership = within(election(&zk, "a").campaign()).await.unwrap();
@@ -353,7 +353,7 @@ async fn a_leader_whose_node_is_deleted_knows_it() {
 }
 
 #[tokio::test]
-async fn a_selector_runs_its_work_as_often_as_told() {
+async fn a_selector_runs_its_work_as_often_as_requested() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let once = Selector::new(election(&zk, "a"));

@@ -1,5 +1,5 @@
-//! Elections under faults: whatever is cut, expired, killed or restarted, one leads at a time, and
-//! nothing is left behind.
+//! Elections under faults: whatever is cut, expired, killed or restarted, one candidate leads at a time, and nothing
+//! is left behind.
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::election::{ElectionEvent, Ending};
@@ -7,13 +7,13 @@ use herdsman_recipes::{Error, HoldOptions, LostWhen};
 use herdsman_testing::proxy::{Fault, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::election::{EPOCH, elected, election, line, until, until_line_is_empty, waiting};
-use crate::world::{client, client_behind, eventually, within};
 
 const CUTS: [Fault; 2] = [Fault::CutBeforeRequest, Fault::CutBeforeReply];
 
-/// Runs `scenario` once for each request that it makes, with that request or its reply lost. The
-/// scenario gets a client to whose requests this happens and one without faults.
+/// Runs `scenario` once for each request that it makes, with that request or its reply lost. The scenario gets a
+/// client whose requests are lost and one without faults.
 pub async fn sweep(mut scenario: impl AsyncFnMut(&TestServer, Client, Client)) {
     for fault in CUTS {
         for request in 0.. {
@@ -85,7 +85,7 @@ async fn a_campaign_that_is_dropped_at_each_request_leaves_no_node() {
 }
 
 #[tokio::test]
-async fn a_leader_whose_session_is_expired_knows_it_and_can_write_no_more() {
+async fn a_leader_whose_session_is_expired_notices_and_cannot_write() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let with_epoch = |zk, id| election(zk, id).with_epoch(EPOCH).unwrap();
@@ -146,13 +146,13 @@ async fn a_candidate_of_one_session_ends_with_it() {
 }
 
 #[tokio::test]
-async fn when_the_leaders_process_is_gone_the_next_takes_over() {
+async fn when_the_leaders_process_has_died_the_next_takes_over() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
-    let (gone, other) = (client_behind(&proxy).await, client(&server).await);
-    let old = within(election(&gone, "old").campaign()).await.unwrap();
+    let (stopped, other) = (client_behind(&proxy).await, client(&server).await);
+    let old = within(election(&stopped, "old").campaign()).await.unwrap();
     let campaign = waiting(&election(&other, "new")).await;
-    // Nothing passes any more, not even a goodbye; the server's own clock ends the session.
+    // Nothing passes any more, not even a closeSession; the server's own clock ends the session.
     proxy.partition();
     let new = elected(campaign).await;
     assert!(new.token() > old.token());
@@ -165,7 +165,7 @@ async fn when_the_leaders_process_is_gone_the_next_takes_over() {
 }
 
 #[tokio::test]
-async fn a_leader_that_only_lost_its_connection_goes_on() {
+async fn a_leader_that_only_lost_its_connection_continues() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
@@ -194,7 +194,7 @@ async fn leader_and_candidates_survive_a_restart_of_the_server() {
     let campaign = waiting(&election(&other, "b")).await;
     server.kill();
     server.start_again();
-    // A read is repeated until the connection is back.
+    // A read is repeated until the connection is restored.
     assert!(zk.exists(leadership.term().node()).await.unwrap().is_some());
     within(leadership.fenced().create("/state", "a")).await.unwrap();
     assert!(leadership.is_trusted());

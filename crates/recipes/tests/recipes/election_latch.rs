@@ -1,4 +1,4 @@
-//! Latches: they know when they lead, and the ways in which others came to lead twice are closed.
+//! Latches: they know when they lead, and known ways to two leaders at once are excluded.
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::election::{
@@ -8,7 +8,7 @@ use herdsman_recipes::{Events, HoldOptions, LostWhen};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 const PATH: &str = "/app/latch";
 
@@ -32,7 +32,7 @@ async fn lost(events: &mut Events<LatchEvent>) {
     assert!(matches!(event, Some(LatchEvent::Lost)), "expected a loss, not {event:?}");
 }
 
-/// Waits until just these candidates stand in the line, the leader first.
+/// Waits until exactly these candidates are in the line, the leader first.
 async fn until_participants_are(latch: &LeaderLatch, expected: &[&str]) {
     within(async {
         loop {
@@ -99,7 +99,7 @@ async fn a_dropped_latch_withdraws() {
 }
 
 #[tokio::test]
-async fn a_latch_that_cannot_lead_says_why() {
+async fn a_latch_that_cannot_lead_reports_why() {
     let server = TestServer::start();
     let zk = client(&server).await;
     assert!(LeaderLatch::start(&zk, "no-slash", "a").is_err());
@@ -114,7 +114,7 @@ async fn a_latch_that_cannot_lead_says_why() {
 }
 
 #[tokio::test]
-async fn without_a_connection_it_does_not_lead_and_then_the_same_term_goes_on() {
+async fn without_a_connection_it_does_not_lead_and_then_the_same_term_continues() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
@@ -133,7 +133,7 @@ async fn without_a_connection_it_does_not_lead_and_then_the_same_term_goes_on() 
 }
 
 #[tokio::test]
-async fn a_patient_latch_does_not_mind_a_short_outage() {
+async fn a_latch_until_session_timeout_survives_a_short_outage() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
@@ -151,8 +151,8 @@ async fn a_patient_latch_does_not_mind_a_short_outage() {
     assert!(within(events.next()).await.is_none(), "nothing was lost or gained");
 }
 
-/// The session ends while the connection is gone. The latch must not lead again by the node that
-/// it had made in the old session.
+/// The session ends while the connection is lost. The latch must not lead again through the node that it had created
+/// in the old session.
 #[tokio::test]
 async fn curator_444_620_696_the_node_of_an_old_session_does_not_make_a_leader() {
     let server = TestServer::start();
@@ -179,15 +179,15 @@ async fn curator_444_620_696_the_node_of_an_old_session_does_not_make_a_leader()
     assert!(old.token() < new.token() && new.token() < again.token());
 }
 
-/// The same, but the reply to the creation of the node is lost as well: the node of the old session
-/// must not be taken for the one that the new session asked for.
+/// The same, but the reply to the creation of the node is lost as well: the node of the old session must not be taken
+/// for the one that the new session has requested.
 #[tokio::test]
 async fn curator_498_a_lost_creation_of_an_old_session_is_not_adopted() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
     let old_session = zk.connected_session().await.unwrap().id();
-    // Make the parents first, so that the create that is cut is the one of the latch.
+    // Creates the parents first, so that the create that is cut is the one of the latch.
     other.create(PATH, "").parents().await.unwrap();
     let rule = proxy.once(OpCode::Create2, Fault::CutBeforeReply);
     let latch = latch(&zk, "a");
@@ -204,7 +204,7 @@ async fn curator_498_a_lost_creation_of_an_old_session_is_not_adopted() {
     until_participants_are(&latch, &["a"]).await;
 }
 
-/// Connections that come and go quickly must leave one node per latch, and one leader.
+/// Connections that are lost and restored quickly must leave one node for each latch, and one leader.
 #[tokio::test]
 async fn curator_504_644_reconnections_do_not_multiply_nodes() {
     let server = TestServer::start();
@@ -228,7 +228,7 @@ async fn curator_504_644_reconnections_do_not_multiply_nodes() {
     assert!(first.has_leadership() && !second.has_leadership());
 }
 
-/// All connections break at once and come back: both reconsider, and one of them leads.
+/// All connections break at once and are restored: both check again, and one of them leads.
 #[tokio::test]
 async fn curator_652_653_after_a_fail_over_one_leads() {
     let mut server = TestServer::start();
@@ -252,7 +252,7 @@ async fn curator_652_653_after_a_fail_over_one_leads() {
     until_participants_are(&second, &["b"]).await;
 }
 
-/// A latch that is closed while it finds out whether it leads must not leave a node.
+/// A latch that is closed while it determines whether it leads must not leave a node.
 #[tokio::test]
 async fn curator_3_closing_during_the_election_leaves_no_node() {
     let server = TestServer::start();
@@ -267,7 +267,7 @@ async fn curator_3_closing_during_the_election_leaves_no_node() {
         within(latch.close(CloseMode::Silent)).await.unwrap();
         rule.release();
         eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
-        // Nothing comes after the answer to a request that was made behind all others.
+        // Nothing arrives after the reply to a request that was sent after all others.
         zk.sync("/").await.unwrap();
         assert!(server.ephemerals(zk.session().id()).is_empty(), "{op:?}");
     }

@@ -1,5 +1,5 @@
-//! The race for a post at a fixed path: everybody wakes up, one wins, and the epoch tells former
-//! holders from the present one.
+//! The race for a node at a fixed path: all candidates wake up, one wins, and the epoch distinguishes former leaders
+//! from the current one.
 
 use herdsman_client::{Acl, Client, ErrorKind, Lifetime};
 use herdsman_recipes::Error;
@@ -8,7 +8,7 @@ use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 const PATH: &str = "/app/master";
 
@@ -18,7 +18,7 @@ fn race(zk: &Client, id: &str) -> Race {
 
 type Campaign = JoinHandle<herdsman_recipes::Result<Leadership>>;
 
-/// Campaigns in the background; returns when it watches the post.
+/// Campaigns in the background; returns when it watches the node.
 async fn waiting(server: &TestServer, race: Race) -> Campaign {
     let watches = server.watch_count();
     let campaign = tokio::spawn(async move { race.campaign().await });
@@ -26,7 +26,7 @@ async fn waiting(server: &TestServer, race: Race) -> Campaign {
     campaign
 }
 
-async fn until_vacant(zk: &Client) {
+async fn until_free(zk: &Client) {
     within(async {
         while zk.exists(PATH).await.unwrap().is_some() {
             tokio::task::yield_now().await;
@@ -60,9 +60,9 @@ async fn one_wins_and_the_others_follow() {
     eventually(|| server.watch_count() == 0).await;
 }
 
-/// Somebody has taken the right to write there from everybody.
+/// The permission to write there was taken from all clients.
 #[tokio::test]
-async fn a_leader_resigns_without_the_right_to_write_its_epoch() {
+async fn a_leader_resigns_without_permission_to_write_its_epoch() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let resigning = within(race(&zk, "a").campaign()).await.unwrap();
@@ -72,13 +72,13 @@ async fn a_leader_resigns_without_the_right_to_write_its_epoch() {
 }
 
 #[tokio::test]
-async fn a_leader_that_is_dropped_leaves_without_the_right_to_write_its_epoch() {
+async fn a_leader_that_is_dropped_leaves_without_permission_to_write_its_epoch() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let dropped = within(race(&zk, "a").campaign()).await.unwrap();
     zk.set_acl(&format!("{PATH}-epoch"), [Acl::read_only()]).await.unwrap();
     drop(dropped);
-    until_vacant(&zk).await;
+    until_free(&zk).await;
 }
 
 #[tokio::test]
@@ -102,13 +102,13 @@ async fn a_former_leader_can_neither_write_nor_delete_the_next_ones_node() {
 }
 
 #[tokio::test]
-async fn a_dropped_leadership_frees_the_post_and_ends_its_fence() {
+async fn a_dropped_leadership_frees_the_node_and_ends_its_fence() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let leadership = within(race(&zk, "a").campaign()).await.unwrap();
     let term = leadership.term().clone();
     drop(leadership);
-    until_vacant(&zk).await;
+    until_free(&zk).await;
     let refused = term.fenced().create("/state", "").await.unwrap_err();
     assert_eq!(*refused.kind(), ErrorKind::Deposed);
     let next = within(race(&zk, "b").campaign()).await.unwrap();
@@ -158,14 +158,14 @@ async fn a_campaign_that_is_dropped_frees_what_it_wins() {
     assert!(whole.exists(PATH).await.unwrap().is_some());
     campaign.abort();
     rule.release();
-    until_vacant(&whole).await;
+    until_free(&whole).await;
 }
 
 #[tokio::test]
 async fn the_node_of_an_own_earlier_session_is_waited_for() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
-    // As a process finds it that was started again before its former session has ended.
+    // As for a process that was restarted before its former session has ended.
     let former = within(race(&other, "host-1").campaign()).await.unwrap();
     let campaign = waiting(&server, race(&zk, "host-1")).await;
     server.expire_session(former.term().session().id());

@@ -1,5 +1,5 @@
-//! Five candidates and random faults from a seed: never two effective leaders, and in the end
-//! everybody leads again.
+//! Five candidates and random faults from a seed: never two effective leaders, and in the end all candidates lead
+//! again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use herdsman_testing::proxy::{Fault, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
-use crate::world::{client, client_behind, within};
+use crate::common::{client, client_behind, within};
 
 const CANDIDATES: usize = 5;
 const FAULTS: usize = 25;
@@ -33,8 +33,8 @@ impl Candidate {
         }
     }
 
-    /// Leads again and again. A term is some writes to the log, stubbornly: whether the leadership
-    /// was lost meanwhile is left to the fence to find out.
+    /// Leads repeatedly. A term is some writes to the log, without any check: the fence has to find out whether the
+    /// leadership was lost meanwhile.
     async fn serve(self, terms: Arc<AtomicUsize>) {
         loop {
             let leadership = self.campaign().await;
@@ -42,7 +42,7 @@ impl Candidate {
             let fenced = leadership.fenced();
             for _ in 0..WRITES {
                 let op = Op::create(&format!("{LOG}/e-"), entry.clone()).sequential();
-                // Refused, or lost with the connection: the log tells what was written.
+                // Rejected, or lost with the connection: the log shows what was written.
                 let _ = fenced.transaction([op]).await;
             }
             let _ = leadership.resign().await;
@@ -73,7 +73,7 @@ impl Members {
         Members(members)
     }
 
-    /// Waits until there was a term more than there were `before`.
+    /// Waits until there were more terms than `before`.
     async fn until_led_after(&self, before: usize) {
         within(async {
             while self.terms() <= before {
@@ -88,7 +88,7 @@ impl Members {
     }
 }
 
-async fn misbehave(rng: &mut Rng, server: &mut TestServer, members: &Members, admin: &Client) {
+async fn inject_fault(rng: &mut Rng, server: &mut TestServer, members: &Members, admin: &Client) {
     let member = &members.0[rng.usize(0..CANDIDATES)];
     let rules = [Fault::CutBeforeRequest, Fault::CutBeforeReply];
     match rng.u8(0..8) {
@@ -113,14 +113,14 @@ async fn misbehave(rng: &mut Rng, server: &mut TestServer, members: &Members, ad
             let sessions = members.0.iter().map(|member| member.client.session().id());
             let nodes: Vec<_> = sessions.flat_map(|session| server.ephemerals(session)).collect();
             for path in nodes {
-                // By hand, behind the backs of sessions that live on; it may be gone already.
+                // By hand, while the owners' sessions live on; it may have been deleted already.
                 let _ = admin.delete(&path).await;
             }
         }
     }
 }
 
-/// The writes that have taken place, in their order: the epoch and token of each.
+/// Returns the writes that were applied, in their order: the epoch and token of each.
 async fn history(zk: &Client) -> Vec<(u64, u64)> {
     let mut names = zk.children(LOG).await.unwrap().names;
     names.sort();
@@ -142,7 +142,7 @@ async fn check(seed: u64, candidate: fn(&Client, &str) -> Candidate) {
     let members = Members::start(&server, candidate).await;
     for _ in 0..FAULTS {
         let before = members.terms();
-        misbehave(&mut rng, &mut server, &members, &admin).await;
+        inject_fault(&mut rng, &mut server, &members, &admin).await;
         members.until_led_after(before).await;
     }
     for member in &members.0 {

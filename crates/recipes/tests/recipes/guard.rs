@@ -1,4 +1,4 @@
-//! Every guard through the one trait that they share.
+//! Every guard through the trait that they share.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use herdsman_recipes::{
 };
 use herdsman_testing::TestServer;
 
-use crate::world::{client, within};
+use crate::common::{client, within};
 
-/// What a guard promises, from its begin to the day on which somebody deletes its node.
-async fn keeps_its_promises<G: Guard>(zk: &Client, guard: G) {
+/// Checks what a guard promises, from its acquisition until its node is deleted.
+async fn meets_its_guarantees<G: Guard>(zk: &Client, guard: G) {
     let stat = zk.exists(guard.path()).await.unwrap().expect("the node of the guard");
     assert_eq!(guard.token(), u64::try_from(stat.czxid.0).unwrap());
     assert_eq!(guard.session().id().0, stat.ephemeral_owner);
@@ -28,24 +28,24 @@ async fn keeps_its_promises<G: Guard>(zk: &Client, guard: G) {
     let lost = within(guard.run(std::future::pending::<()>())).await;
     assert_eq!(lost, Err(Error::Lost), "{path}");
     for fenced in [fenced, guard.fenced()] {
-        let error = fenced.set("/data", "by nobody").await.unwrap_err();
+        let error = fenced.set("/data", "by a former holder").await.unwrap_err();
         assert_eq!(*error.kind(), ErrorKind::Deposed, "{path}");
     }
     assert_eq!(zk.get("/data").await.unwrap().stat.version, before + 1);
     assert_eq!(within(guard.release()).await, Err(Error::Lost), "{path}");
 }
 
-async fn is_gone_after_its_release<G: Guard>(zk: &Client, guard: G) {
+async fn is_deleted_after_its_release<G: Guard>(zk: &Client, guard: G) {
     let path = guard.path().to_owned();
     within(guard.release()).await.unwrap();
     assert_eq!(zk.exists(&path).await.unwrap(), None, "{path}");
 }
 
-/// Both, for guards made by the same expression.
+/// Both checks, for guards made by the same expression.
 macro_rules! check {
     ($zk:expr, $guard:expr) => {
-        is_gone_after_its_release($zk, within($guard).await.unwrap()).await;
-        keeps_its_promises($zk, within($guard).await.unwrap()).await;
+        is_deleted_after_its_release($zk, within($guard).await.unwrap()).await;
+        meets_its_guarantees($zk, within($guard).await.unwrap()).await;
     };
 }
 

@@ -1,4 +1,4 @@
-//! The options that all recipes share which hold something.
+//! The options that all recipes with guards share.
 
 use std::time::Duration;
 
@@ -12,28 +12,29 @@ use herdsman_recipes::{
 };
 use herdsman_testing::TestServer;
 
-use crate::world::{client, within};
+use crate::common::{client, within};
 
-/// A server, somebody whose nodes are for nobody else, and somebody else.
-struct World {
+/// A server, a client whose nodes no other client can use, and another client.
+struct Fixture {
     _server: TestServer,
-    /// Creates nodes that nobody can use, unless the options say another ACL.
+    /// Creates nodes that no client can use, unless the options set another ACL.
     zk: Client,
-    stranger: Client,
+    other: Client,
     options: HoldOptions,
 }
 
-impl World {
+impl Fixture {
     async fn start() -> Self {
         let server = TestServer::start();
-        let (zk, stranger) = (client(&server).await, client(&server).await);
+        let (zk, other) = (client(&server).await, client(&server).await);
         zk.authenticate("digest", "me:secret").await.unwrap();
         let zk = zk.with_default_acl([Acl::read_only()]).unwrap();
         let options = HoldOptions::new().acl([Acl::creator_all()]).unwrap();
-        World { _server: server, zk, stranger, options }
+        Fixture { _server: server, zk, other, options }
     }
 
-    /// Everything in the tree has the ACL, also what is there while it is held, and is refused to others.
+    /// Checks that everything in the tree has the ACL, including the nodes that exist while it is held, and that it
+    /// is refused to other clients.
     async fn guards<G: Guard>(&self, guard: G) -> G {
         let nodes = nodes(&self.zk).await;
         assert!(nodes.iter().any(|path| path == guard.path()), "{} of {nodes:?}", guard.path());
@@ -45,7 +46,7 @@ impl World {
         for path in nodes {
             let (acl, _) = self.zk.acl(path).await.unwrap();
             assert_eq!(acl, [Acl::digest("me", "secret", Perms::ALL)], "{path}");
-            let error = self.stranger.get(path).await.unwrap_err();
+            let error = self.other.get(path).await.unwrap_err();
             assert_eq!(*error.kind(), ErrorKind::NoAuth, "{path}");
         }
     }
@@ -56,13 +57,13 @@ impl World {
     }
 }
 
-/// All nodes that do not belong to the server, parents first.
+/// Returns all nodes that do not belong to the server, parents first.
 async fn nodes(zk: &Client) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
     let mut unread = vec![String::new()];
     while let Some(parent) = unread.pop() {
         let listed = if parent.is_empty() { "/" } else { &parent };
-        // Helpers of a recipe go in the background.
+        // Helper nodes of a recipe are deleted in the background.
         let Ok(children) = zk.children(listed).await else {
             found.retain(|path| *path != parent);
             continue;
@@ -83,38 +84,38 @@ fn is_refused(error: &Error) -> bool {
 #[tokio::test]
 async fn fair_locks_make_all_nodes_with_the_acl() {
     for layout in [Layout::Curator, Layout::Kazoo, Layout::Apache] {
-        let world = World::start().await;
-        let lock = Lock::new(&world.zk, "/deep/lock").unwrap().layout(layout);
-        world.releases(within(lock.options(&world.options).acquire()).await.unwrap()).await;
-        let theirs = Lock::new(&world.stranger, "/deep/lock").unwrap().layout(layout);
+        let fixture = Fixture::start().await;
+        let lock = Lock::new(&fixture.zk, "/deep/lock").unwrap().layout(layout);
+        fixture.releases(within(lock.options(&fixture.options).acquire()).await.unwrap()).await;
+        let theirs = Lock::new(&fixture.other, "/deep/lock").unwrap().layout(layout);
         assert!(is_refused(&within(theirs.acquire()).await.unwrap_err()));
 
-        let rw = RwLock::new(&world.zk, "/deep/rw").unwrap().layout(layout);
-        let rw = rw.options(&world.options);
-        world.releases(within(rw.read()).await.unwrap()).await;
-        let writer = world.guards(within(rw.write()).await.unwrap()).await;
-        world.releases(within(writer.downgrade()).await.unwrap()).await;
+        let rw = RwLock::new(&fixture.zk, "/deep/rw").unwrap().layout(layout);
+        let rw = rw.options(&fixture.options);
+        fixture.releases(within(rw.read()).await.unwrap()).await;
+        let writer = fixture.guards(within(rw.write()).await.unwrap()).await;
+        fixture.releases(within(writer.downgrade()).await.unwrap()).await;
     }
 }
 
 #[tokio::test]
 async fn other_locks_make_all_nodes_with_the_acl() {
-    let world = World::start().await;
-    let (zk, options) = (&world.zk, &world.options);
+    let fixture = Fixture::start().await;
+    let (zk, options) = (&fixture.zk, &fixture.options);
     let lock = NaiveLock::new(zk, "/naive/lock").unwrap().options(options);
-    world.releases(within(lock.acquire()).await.unwrap()).await;
+    fixture.releases(within(lock.acquire()).await.unwrap()).await;
     let lease = Duration::from_secs(60);
     let lock = LeaseLock::new(zk, "/lease/lock", lease).unwrap().options(options);
-    world.releases(within(lock.acquire()).await.unwrap()).await;
+    fixture.releases(within(lock.acquire()).await.unwrap()).await;
     let semaphore = Semaphore::new(zk, "/some/permits", 2).unwrap().options(options);
-    world.releases(within(semaphore.acquire()).await.unwrap()).await;
-    world.releases(within(semaphore.try_acquire()).await.unwrap().unwrap()).await;
+    fixture.releases(within(semaphore.acquire()).await.unwrap()).await;
+    fixture.releases(within(semaphore.try_acquire()).await.unwrap().unwrap()).await;
 
-    let theirs = NaiveLock::new(&world.stranger, "/naive/lock").unwrap();
+    let theirs = NaiveLock::new(&fixture.other, "/naive/lock").unwrap();
     assert!(is_refused(&within(theirs.acquire()).await.unwrap_err()));
-    let theirs = LeaseLock::new(&world.stranger, "/lease/lock", lease).unwrap();
+    let theirs = LeaseLock::new(&fixture.other, "/lease/lock", lease).unwrap();
     assert!(is_refused(&within(theirs.acquire()).await.unwrap_err()));
-    let theirs = Semaphore::new(&world.stranger, "/some/permits", 2).unwrap();
+    let theirs = Semaphore::new(&fixture.other, "/some/permits", 2).unwrap();
     assert!(is_refused(&within(theirs.acquire()).await.unwrap_err()));
 }
 
@@ -127,26 +128,28 @@ async fn elections_make_all_nodes_with_the_acl() {
         ElectionLayout::Apache,
     ];
     for layout in layouts {
-        let world = World::start().await;
-        let election = Election::new(&world.zk, "/app/leader", "me").unwrap().layout(layout);
+        let fixture = Fixture::start().await;
+        let election = Election::new(&fixture.zk, "/app/leader", "me").unwrap().layout(layout);
         let election = election.with_epoch("/counts/of/leaders").unwrap();
-        world.releases(within(election.options(&world.options).campaign()).await.unwrap()).await;
-        let theirs = Election::new(&world.stranger, "/app/leader", "x").unwrap().layout(layout);
+        fixture
+            .releases(within(election.options(&fixture.options).campaign()).await.unwrap())
+            .await;
+        let theirs = Election::new(&fixture.other, "/app/leader", "x").unwrap().layout(layout);
         assert!(is_refused(&within(theirs.campaign()).await.unwrap_err()));
     }
-    let world = World::start().await;
-    let race = Race::new(&world.zk, "/app/leader", "me").unwrap();
-    let race = race.epoch_at("/counts/of/leaders").unwrap().options(&world.options);
-    world.releases(within(race.campaign()).await.unwrap()).await;
-    let theirs = Race::new(&world.stranger, "/app/leader", "x").unwrap();
+    let fixture = Fixture::start().await;
+    let race = Race::new(&fixture.zk, "/app/leader", "me").unwrap();
+    let race = race.epoch_at("/counts/of/leaders").unwrap().options(&fixture.options);
+    fixture.releases(within(race.campaign()).await.unwrap()).await;
+    let theirs = Race::new(&fixture.other, "/app/leader", "x").unwrap();
     assert!(is_refused(&within(theirs.campaign()).await.unwrap_err()));
 }
 
 #[tokio::test]
 async fn queues_make_all_nodes_with_the_acl() {
-    let world = World::start().await;
-    let zk = &world.zk;
-    let options = || WorkOptions::new().capacity(1).hold(world.options.clone());
+    let fixture = Fixture::start().await;
+    let zk = &fixture.zk;
+    let options = || WorkOptions::new().capacity(1).hold(fixture.options.clone());
     let queue = WorkQueue::with(zk, "/my/jobs", options().dead_letter("/my/dead", 1)).unwrap();
     // The consumer waits in the line of consumers, the second producer in that of producers.
     let consumer = tokio::spawn({
@@ -154,55 +157,56 @@ async fn queues_make_all_nodes_with_the_acl() {
         async move { queue.take().await }
     });
     queue.offer("one").await.unwrap();
-    let item = world.guards(within(consumer).await.unwrap().unwrap()).await;
+    let item = fixture.guards(within(consumer).await.unwrap().unwrap()).await;
     let producer = tokio::spawn({
         let queue = queue.clone();
         async move { queue.offer("two").await }
     });
     item.refuse().await.unwrap();
     within(producer).await.unwrap().unwrap();
-    world.releases(within(queue.take()).await.unwrap()).await;
+    fixture.releases(within(queue.take()).await.unwrap()).await;
     let all = nodes(zk).await;
     for beside in ["/my/dead/", "/my/jobs-consumers", "/my/jobs-receipts", "/my/jobs-capacity"] {
         assert!(all.iter().any(|path| path.starts_with(beside)), "{beside} of {all:?}");
     }
-    let theirs = WorkQueue::new(&world.stranger, "/my/jobs").unwrap();
+    let theirs = WorkQueue::new(&fixture.other, "/my/jobs").unwrap();
     assert!(is_refused(&theirs.offer("theirs").await.unwrap_err()));
 
     let queue = PriorityQueue::with(zk, "/by/priority", options()).unwrap();
     queue.offer(1, "one").await.unwrap();
-    world.releases(within(queue.take()).await.unwrap()).await;
+    fixture.releases(within(queue.take()).await.unwrap()).await;
     let queue = DelayQueue::with(zk, "/by/time", options()).unwrap();
     queue.offer(Duration::from_millis(1), "one").await.unwrap();
-    world.releases(within(queue.take()).await.unwrap()).await;
+    fixture.releases(within(queue.take()).await.unwrap()).await;
     let queue = IdQueue::with(zk, "/by/id", options()).unwrap();
     queue.offer("id", "one").await.unwrap();
-    world.releases(within(queue.take()).await.unwrap()).await;
+    fixture.releases(within(queue.take()).await.unwrap()).await;
     let queue = ShardedQueue::open(zk, "/in/shards", 2, options()).await.unwrap();
     queue.offer("one").await.unwrap();
-    world.releases(within(queue.take()).await.unwrap()).await;
+    fixture.releases(within(queue.take()).await.unwrap()).await;
 
-    let tickets = TicketQueue::new(zk, "/my/tickets").unwrap().options(&world.options);
-    world.releases(within(tickets.take_number()).await.unwrap()).await;
-    let theirs = TicketQueue::new(&world.stranger, "/my/tickets").unwrap();
+    let tickets = TicketQueue::new(zk, "/my/tickets").unwrap().options(&fixture.options);
+    fixture.releases(within(tickets.take_number()).await.unwrap()).await;
+    let theirs = TicketQueue::new(&fixture.other, "/my/tickets").unwrap();
     assert!(is_refused(&within(theirs.take_number()).await.unwrap_err()));
 }
 
 #[tokio::test]
 async fn worker_ids_and_barriers_make_all_nodes_with_the_acl() {
-    let world = World::start().await;
-    let ids = WorkerIds::new(&world.zk, "/my/ids", 0..=7).unwrap().identity("host-1").unwrap();
-    let lease = within(ids.options(&world.options).lease()).await.unwrap();
+    let fixture = Fixture::start().await;
+    let ids = WorkerIds::new(&fixture.zk, "/my/ids", 0..=7).unwrap().identity("host-1").unwrap();
+    let lease = within(ids.options(&fixture.options).lease()).await.unwrap();
     lease.reserve_until(1).await.unwrap();
-    world.releases(lease).await;
-    let theirs = WorkerIds::new(&world.stranger, "/my/ids", 0..=7).unwrap();
+    fixture.releases(lease).await;
+    let theirs = WorkerIds::new(&fixture.other, "/my/ids", 0..=7).unwrap();
     assert!(is_refused(&within(theirs.lease()).await.unwrap_err()));
 
-    let barrier = DoubleBarrier::new(&world.zk, "/my/barrier", 2).unwrap().options(&world.options);
+    let barrier =
+        DoubleBarrier::new(&fixture.zk, "/my/barrier", 2).unwrap().options(&fixture.options);
     let (one, other) = within(async { tokio::join!(barrier.enter(), barrier.enter()) }).await;
-    let (one, other) = (world.guards(one.unwrap()).await, other.unwrap());
-    assert!(nodes(&world.zk).await.contains(&"/my/barrier/ready".to_owned()));
-    let theirs = DoubleBarrier::new(&world.stranger, "/my/barrier", 2).unwrap();
+    let (one, other) = (fixture.guards(one.unwrap()).await, other.unwrap());
+    assert!(nodes(&fixture.zk).await.contains(&"/my/barrier/ready".to_owned()));
+    let theirs = DoubleBarrier::new(&fixture.other, "/my/barrier", 2).unwrap();
     assert!(is_refused(&within(theirs.enter()).await.map(drop).unwrap_err()));
     within(async { tokio::join!(one.leave(), other.leave()) }).await.0.unwrap();
 }

@@ -1,5 +1,5 @@
-//! What holds something through an ephemeral node when the connection is cut at any request: one node or none, and
-//! nothing that keeps others out. Each cycle ends without a node of the client's session, see [`sweep`].
+//! Recipes with ephemeral nodes when the connection is cut at any request: one node or none, and nothing that blocks
+//! others. Each cycle ends without a node of the client's session, see [`sweep`].
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,8 +17,8 @@ use herdsman_recipes::{
     DoubleBarrier, Error, Lock, MultiLock, ReentrantLock, Semaphore, WorkerIds,
 };
 
+use crate::common::{client, eventually};
 use crate::lock_loss::{Run, sweep};
-use crate::world::{client, eventually};
 
 #[tokio::test]
 async fn a_cut_at_any_request_of_a_worker_id_leaves_one_lease_or_none() {
@@ -36,7 +36,7 @@ async fn a_cut_at_any_request_of_a_worker_id_leaves_one_lease_or_none() {
         assert_eq!(workers.lease().await.unwrap_err(), Error::Full { limit: 2 });
         first.release().await.unwrap();
         assert_eq!(run.own_nodes(), [""; 0]);
-        // The next owner begins behind all that was reserved.
+        // The next owner begins after all that was reserved.
         let next = others.lease().await.unwrap();
         assert_eq!((next.id(), next.used_before_ms()), (0, 9));
         second.release().await.unwrap();
@@ -215,7 +215,7 @@ async fn until_owned<const N: usize>(mut members: [&mut Partitioner; N], counts:
         for member in members.each_mut() {
             match member.next().now_or_never() {
                 Some(Some(Update::Release(release))) => release.confirm(),
-                Some(None) => panic!("the client is over"),
+                Some(None) => panic!("the client is closed"),
                 Some(Some(_)) | None => {}
             }
         }

@@ -1,4 +1,4 @@
-//! Ids of all four kinds: never the same twice, whatever happens to connections and sessions.
+//! Ids of all four kinds: never the same one twice, whatever happens to connections and sessions.
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -12,7 +12,7 @@ use herdsman_recipes::{AtomicLong, Error, WorkerIds};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 const EPOCH_MS: u64 = 1_735_689_600_000;
 const CLIENTS: usize = 8;
@@ -25,7 +25,7 @@ fn snowflakes(zk: &Client) -> SnowflakeIds {
     SnowflakeIds::new(WorkerIds::new(zk, "/ids/flakes", 0..=1023).unwrap(), EPOCH_MS).unwrap()
 }
 
-/// Cuts connections before a random choice of requests and replies.
+/// Cuts connections before randomly chosen requests and replies.
 fn cut_at_random(proxy: &TestProxy, seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut skip = 0;
@@ -36,7 +36,7 @@ fn cut_at_random(proxy: &TestProxy, seed: u64) {
     }
 }
 
-/// Eight clients make ids at once while connections are cut.
+/// Eight clients generate ids concurrently while connections are cut.
 async fn check_uniqueness<G: IdGenerator + 'static>(make: impl Fn(&Client) -> G, ids_each: usize) {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
@@ -51,7 +51,7 @@ async fn check_uniqueness<G: IdGenerator + 'static>(make: impl Fn(&Client) -> G,
         makers.push(tokio::spawn(async move {
             let mut ids = Vec::new();
             while ids.len() < ids_each {
-                // A cut may end a call with an error; the id is wasted then.
+                // A cut may end a call with an error; the id is then wasted.
                 ids.extend(generator.next().await.ok());
             }
             ids
@@ -81,9 +81,9 @@ async fn snowflake_ids_are_unique_under_random_cuts() {
     check_uniqueness(snowflakes, 2000).await;
 }
 
-/// Nine worker ids for eight clients that take one, use it for a moment and give it back.
+/// Nine worker ids for eight clients that take one, use it for a moment and release it.
 #[tokio::test]
-async fn snowflake_ids_are_unique_while_worker_ids_change_hands() {
+async fn snowflake_ids_are_unique_while_worker_ids_change_owners() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let mut clients = Vec::new();
@@ -114,7 +114,7 @@ async fn snowflake_ids_are_unique_while_worker_ids_change_hands() {
     }
 }
 
-/// Owners are told apart by their tokens; two that live at once would be two ephemerals at one path.
+/// Owners are distinguished by their tokens; two owners at the same time would be two ephemerals at one path.
 #[tokio::test]
 async fn a_worker_id_never_has_two_owners_while_sessions_end() {
     let server = TestServer::start();
@@ -185,15 +185,15 @@ async fn segments_are_shared_with_a_counter_in_curators_layout() {
 }
 
 #[tokio::test]
-async fn the_next_segment_comes_before_it_is_needed() {
+async fn the_next_segment_is_fetched_before_it_is_needed() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let ids = SegmentedIds::new(&client_behind(&proxy).await, "/ids", 100).unwrap();
     for _ in 0..75 {
         within(ids.next()).await.unwrap();
     }
-    eventually(|| ids.in_stock() == 125).await;
-    // Nobody needs the servers for those.
+    eventually(|| ids.remaining() == 125).await;
+    // These need no server.
     proxy.refuse_connections();
     proxy.cut();
     for _ in 0..125 {
@@ -235,7 +235,7 @@ async fn segments_refuse_what_would_repeat_ids() {
     let mut last = ids.next().await.unwrap();
     assert_eq!(last, 5);
     counter.set(0).await.unwrap();
-    // One more may be in stock already.
+    // One more may be fetched already.
     let refused = within(async {
         loop {
             match ids.next().await {
@@ -311,7 +311,7 @@ async fn a_lost_reply_leases_one_worker_id() {
         within(lease.reserve_until(500)).await.unwrap();
         assert_eq!((lease.reserved_until_ms(), lost.fired()), (500, 1));
         let lost = proxy.once(OpCode::Multi, fault);
-        // A reply that is lost leaves open whether we gave it back or lost it before.
+        // A reply that is lost leaves open whether we released it or had lost it before.
         let _ = within(lease.release()).await;
         assert_eq!(lost.fired(), 1);
         assert!(server.ephemerals(zk.session().id()).is_empty());
@@ -344,7 +344,7 @@ async fn a_late_release_does_not_hit_the_next_owner() {
 }
 
 #[tokio::test]
-async fn who_lost_a_worker_id_can_reserve_no_more_time() {
+async fn a_lost_worker_id_cannot_reserve_more_time() {
     let server = TestServer::start();
     let (ours, theirs) = (client(&server).await, client(&server).await);
     let old = within(WorkerIds::new(&ours, "/w", 0..=0).unwrap().lease()).await.unwrap();
@@ -364,7 +364,7 @@ async fn who_lost_a_worker_id_can_reserve_no_more_time() {
 }
 
 #[tokio::test]
-async fn a_worker_id_outlives_a_restart_of_the_server() {
+async fn a_worker_id_survives_a_restart_of_the_server() {
     let mut server = TestServer::start();
     let zk = client(&server).await;
     let lease = within(WorkerIds::new(&zk, "/w", 0..=3).unwrap().lease()).await.unwrap();
@@ -392,7 +392,7 @@ async fn an_identity_gets_its_worker_id_again() {
 }
 
 #[tokio::test]
-async fn a_worker_whose_session_ended_goes_on_with_another_lease() {
+async fn a_worker_whose_session_ended_continues_with_another_lease() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let ids = snowflakes(&zk);

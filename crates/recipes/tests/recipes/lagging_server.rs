@@ -1,6 +1,6 @@
 //! A client that moves to a server that is behind: its last write is proposed when the connection is lost, but not
-//! committed yet, so the server that takes up its session does not know of the write. Whoever looks there without a
-//! sync finds nothing, and leaves behind, or makes again, what is about to appear.
+//! committed yet, so the server that takes over its session does not have the write. Code that reads there without a
+//! sync finds nothing, and leaves behind, or creates again, what is about to appear.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,42 +14,42 @@ use herdsman_testing::proxy::{ActiveRule, Fault, OpCode, Rule};
 use herdsman_testing::{TestEnsemble, TestProxy};
 use tokio::task::JoinHandle;
 
-use crate::world::{client_of, eventually, within};
+use crate::common::{client_of, eventually, within};
 
 /// The server that is behind.
 const OBSERVER: usize = 4;
 
-struct World {
+struct Fixture {
     ensemble: TestEnsemble,
     leader: usize,
     /// In front of the leader, and later of the observer.
     proxy: Arc<TestProxy>,
-    /// A client of the leader, which sees everything at once.
+    /// A client of the leader, which sees every write at once.
     observer: Client,
 }
 
 /// The client's session is at the observer, which is behind.
 struct Behind<'w> {
-    world: &'w World,
+    fixture: &'w Fixture,
     /// A read that the observer has answered.
     read: ActiveRule,
     syncs_before: usize,
 }
 
-impl World {
+impl Fixture {
     async fn start() -> Self {
         let ensemble = TestEnsemble::start_with_links();
         let leader = ensemble.await_leader();
         let proxy = Arc::new(TestProxy::start(ensemble.address(leader)));
         let observer = client_of(&ensemble.address(leader).to_string()).await;
-        World { ensemble, leader, proxy, observer }
+        Fixture { ensemble, leader, proxy, observer }
     }
 
     async fn client(&self) -> Client {
         client_of(&self.proxy.connect_string()).await
     }
 
-    /// Makes a write whose reply is lost, and moves the client to the observer, which does not know of it until
+    /// Makes a write whose reply is lost, and moves the client to the observer, which does not have it until
     /// [`Behind::catch_up`].
     async fn lose_reply<T: Send + 'static>(
         &self,
@@ -65,10 +65,10 @@ impl World {
         let syncs_before = self.proxy.traffic().requests(OpCode::Sync);
         self.proxy.set_upstream(self.ensemble.address(OBSERVER));
         self.proxy.cut();
-        (writing, Behind { world: self, read, syncs_before })
+        (writing, Behind { fixture: self, read, syncs_before })
     }
 
-    /// The children when nothing is on its way any more.
+    /// Returns the children when no write is in flight any more.
     async fn children(&self, path: &str) -> Vec<String> {
         within(self.observer.sync(path).send()).await.unwrap();
         self.observer.children(path).await.unwrap().names
@@ -76,10 +76,9 @@ impl World {
 }
 
 impl Behind<'_> {
-    /// The observer learns of the write, but not before the client has looked there, or has asked to be shown what is
-    /// on its way.
+    /// Lets the observer receive the write, but not before the client has read there, or has sent a sync.
     async fn catch_up(&self) {
-        let World { proxy, ensemble, .. } = self.world;
+        let Fixture { proxy, ensemble, .. } = self.fixture;
         let syncs = || proxy.traffic().requests(OpCode::Sync) > self.syncs_before;
         eventually(|| syncs() || self.read.fired() > 0).await;
         ensemble.release_acks();
@@ -87,41 +86,41 @@ impl Behind<'_> {
 }
 
 #[tokio::test]
-async fn a_lock_whose_creation_is_on_its_way_is_not_made_twice() {
-    let world = World::start().await;
-    let zk = world.client().await;
+async fn a_lock_whose_creation_is_in_flight_is_not_made_twice() {
+    let fixture = Fixture::start().await;
+    let zk = fixture.client().await;
     zk.create("/lock", "").await.unwrap();
     let lock = Lock::new(&zk, "/lock").unwrap();
-    let (locking, behind) = world.lose_reply(async move { lock.acquire().await }).await;
+    let (locking, behind) = fixture.lose_reply(async move { lock.acquire().await }).await;
     behind.catch_up().await;
     let guard = within(locking).await.unwrap().unwrap();
-    assert_eq!(world.children("/lock").await, [guard.name()]);
+    assert_eq!(fixture.children("/lock").await, [guard.name()]);
     guard.release().await.unwrap();
-    assert_eq!(world.children("/lock").await, [""; 0]);
+    assert_eq!(fixture.children("/lock").await, [""; 0]);
 }
 
 #[tokio::test]
-async fn a_naive_lock_that_is_given_up_on_its_way_is_not_left_behind() {
-    let world = World::start().await;
-    let zk = world.client().await;
+async fn a_naive_lock_that_is_given_up_in_flight_is_not_left_behind() {
+    let fixture = Fixture::start().await;
+    let zk = fixture.client().await;
     let lock = NaiveLock::new(&zk, "/lock").unwrap();
-    // The node that tells holders apart is there from now on.
+    // The fence node exists from now on.
     lock.acquire().await.unwrap().release().await.unwrap();
     let again = lock.clone();
-    let (locking, behind) = world.lose_reply(async move { again.acquire().await }).await;
+    let (locking, behind) = fixture.lose_reply(async move { again.acquire().await }).await;
     locking.abort();
-    // Nothing is read: the claim is made again, and refused or applied.
-    world.ensemble.release_acks();
-    let other = NaiveLock::new(&world.observer, "/lock").unwrap();
+    // Nothing is read: the claim is sent again, and rejected or applied.
+    fixture.ensemble.release_acks();
+    let other = NaiveLock::new(&fixture.observer, "/lock").unwrap();
     within(other.acquire()).await.unwrap().release().await.unwrap();
     drop(behind);
 
-    // A release that is on its way is not repeated when another has the lock by then.
-    world.proxy.set_upstream(world.ensemble.address(world.leader));
-    world.proxy.cut();
+    // A release in flight is not repeated when another client has the lock by then.
+    fixture.proxy.set_upstream(fixture.ensemble.address(fixture.leader));
+    fixture.proxy.cut();
     let guard = within(lock.acquire()).await.unwrap();
-    let (releasing, behind) = world.lose_reply(guard.release()).await;
-    world.ensemble.release_acks();
+    let (releasing, behind) = fixture.lose_reply(guard.release()).await;
+    fixture.ensemble.release_acks();
     let held = within(other.acquire()).await.unwrap();
     within(releasing).await.unwrap().unwrap();
     drop(behind);
@@ -130,52 +129,52 @@ async fn a_naive_lock_that_is_given_up_on_its_way_is_not_left_behind() {
 }
 
 #[tokio::test]
-async fn an_item_whose_lock_is_on_its_way_is_not_left_locked() {
-    let world = World::start().await;
-    let zk = world.client().await;
+async fn an_item_whose_lock_is_in_flight_is_not_left_locked() {
+    let fixture = Fixture::start().await;
+    let zk = fixture.client().await;
     let queue = WorkQueue::new(&zk, "/q").unwrap();
     queue.offer("a").await.unwrap();
     queue.take().await.unwrap().give_back().await.unwrap();
-    // The second attempt, whose result would be known, is over before its reply.
+    // The deadline of the second attempt, whose result would be known, passes before its reply.
     let hasty = WorkQueue::new(&zk.with_deadline(Duration::from_millis(500)), "/q").unwrap();
-    let (taking, behind) = world.lose_reply(async move { hasty.poll().await }).await;
+    let (taking, behind) = fixture.lose_reply(async move { hasty.poll().await }).await;
     let error = within(taking).await.unwrap().unwrap_err();
     assert_eq!(error.client_kind(), Some(&ErrorKind::DeadlineExceeded));
     behind.catch_up().await;
-    let other = WorkQueue::new(&world.observer, "/q").unwrap();
+    let other = WorkQueue::new(&fixture.observer, "/q").unwrap();
     let item = within(other.take()).await.unwrap();
     item.done().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_persistent_node_that_is_closed_on_its_way_is_not_left_behind() {
-    let world = World::start().await;
-    // Its session outlives the node.
-    let zk = world.client().await;
-    let (options, proxy) = (PersistentNode::at(&zk, "/n", "x"), world.proxy.clone());
+async fn a_persistent_node_that_is_closed_in_flight_is_not_left_behind() {
+    let fixture = Fixture::start().await;
+    // Its session lives longer than the node.
+    let zk = fixture.client().await;
+    let (options, proxy) = (PersistentNode::at(&zk, "/n", "x"), fixture.proxy.clone());
     let start_and_close = async move {
         let node = options.start().unwrap();
         proxy.until(|traffic| traffic.requests(OpCode::Create2) == 1).await;
         node.close().await
     };
-    let (closing, behind) = world.lose_reply(start_and_close).await;
+    let (closing, behind) = fixture.lose_reply(start_and_close).await;
     behind.catch_up().await;
     within(closing).await.unwrap().unwrap();
-    assert_eq!(world.children("/").await, ["zookeeper"]);
+    assert_eq!(fixture.children("/").await, ["zookeeper"]);
 }
 
 #[tokio::test]
-async fn one_registration_on_its_way_is_one_instance() {
-    let world = World::start().await;
-    let zk = world.client().await;
+async fn one_registration_in_flight_is_one_instance() {
+    let fixture = Fixture::start().await;
+    let zk = fixture.client().await;
     zk.create("/dir", "").await.unwrap();
     let start = async move { PersistentNode::at(&zk, "/dir/n-", "x").sequential().start() };
-    let (starting, behind) = world.lose_reply(start).await;
+    let (starting, behind) = fixture.lose_reply(start).await;
     let node = within(starting).await.unwrap().unwrap();
-    world.ensemble.release_acks();
+    fixture.ensemble.release_acks();
     within(node.wait_until_present()).await.unwrap();
     drop(behind);
-    assert_eq!(world.children("/dir").await.len(), 1);
+    assert_eq!(fixture.children("/dir").await.len(), 1);
     within(node.close()).await.unwrap();
-    assert_eq!(world.children("/dir").await, [""; 0]);
+    assert_eq!(fixture.children("/dir").await, [""; 0]);
 }

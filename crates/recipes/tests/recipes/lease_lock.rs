@@ -1,4 +1,5 @@
-//! Lease locks whose fence was touched by hand, and leases of any length. More of lease locks in `lock_loss`.
+//! Lease locks whose fence was changed by hand, and leases of any length. More tests of lease locks are in
+//! `lock_loss`.
 
 use std::time::Duration;
 
@@ -6,11 +7,11 @@ use herdsman_client::ErrorKind;
 use herdsman_recipes::LeaseLock;
 use herdsman_testing::TestServer;
 
-use crate::world::{client, eventually, within};
+use crate::common::{client, eventually, within};
 
-/// Waiters used to compare the fence with the node, and found for ever that the two did not go together.
+/// Waiters used to compare the fence with the node, and never found that the two matched.
 #[tokio::test]
-async fn a_lease_lock_is_taken_over_although_somebody_wrote_to_its_fence() {
+async fn a_lease_lock_is_taken_over_although_its_fence_was_written_to() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     one.create("/data", "0").await.unwrap();
@@ -32,7 +33,7 @@ async fn a_lease_lock_is_taken_over_although_somebody_wrote_to_its_fence() {
     eventually(|| server.ephemerals(two.session().id()).is_empty()).await;
 }
 
-/// It used to panic when it had got the lock.
+/// It used to panic when it had acquired the lock.
 #[tokio::test]
 async fn a_lease_may_be_as_long_as_a_duration_can_be() {
     let server = TestServer::start();

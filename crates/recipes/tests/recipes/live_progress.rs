@@ -1,4 +1,4 @@
-//! Progress that lives and dies with its reporter: gone is told from finished.
+//! Progress whose node shows whether its reporter is alive: absence is distinguished from completion.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use herdsman_recipes::messaging::{LiveProgress, LiveProgressReporter, Progress, 
 use herdsman_testing::proxy::OpCode;
 use herdsman_testing::{TestProxy, TestServer};
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::lock_loss::sweep;
-use crate::world::{client, client_behind, eventually, within};
 
 const PATH: &str = "/job/progress";
 /// Longer than any test.
@@ -31,17 +31,17 @@ async fn feed(zk: &Client) -> ProgressFeed<LiveProgress> {
     ProgressFeed::open_live(zk, PATH).await.unwrap()
 }
 
-/// Reads until this comes.
+/// Reads until this value arrives.
 async fn seen(feed: &mut ProgressFeed<LiveProgress>, wanted: LiveProgress) {
     while within(feed.next()).await != Some(Ok(wanted.clone())) {}
 }
 
 #[tokio::test]
-async fn a_reader_tells_gone_from_finished() {
+async fn a_reader_distinguishes_absent_from_finished() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let mut feed = feed(&zk).await;
-    assert_eq!(within(feed.next()).await, Some(Ok(LiveProgress::Absent)), "nobody has begun");
+    assert_eq!(within(feed.next()).await, Some(Ok(LiveProgress::Absent)), "no reporter has begun");
     let reporter = start(&other);
     report(&reporter, 10).await;
     seen(&mut feed, LiveProgress::Reported(at(10))).await;
@@ -82,7 +82,7 @@ async fn the_end_of_the_session_is_noticed_and_the_next_one_reports_again() {
 }
 
 #[tokio::test]
-async fn a_cut_at_any_request_finishes_once_and_nobody_sees_a_gap() {
+async fn a_cut_at_any_request_finishes_once_and_no_reader_sees_a_gap() {
     sweep(async |run| {
         let other = client(run.server).await;
         let interval = Duration::from_millis(1);
@@ -99,7 +99,7 @@ async fn a_cut_at_any_request_finishes_once_and_nobody_sees_a_gap() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_reporter_has_left_is_replaced_and_a_living_one_is_waited_for() {
+async fn a_leftover_node_is_replaced_and_a_live_reporter_is_waited_for() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     within(start(&zk).finish(at(100))).await.unwrap();
@@ -117,7 +117,7 @@ async fn what_an_earlier_reporter_has_left_is_replaced_and_a_living_one_is_waite
 }
 
 #[tokio::test]
-async fn a_reporter_that_was_cut_off_does_not_replace_what_its_successor_has_left() {
+async fn a_disconnected_reporter_does_not_replace_its_successors_result() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, cut) = (client(&server).await, client_behind(&proxy).await);

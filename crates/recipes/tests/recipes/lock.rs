@@ -1,17 +1,17 @@
-//! The exclusive locks while all goes well, with bad input, and among foreign nodes. What happens to
-//! them when connections and sessions are lost is in `lock_loss`.
+//! The exclusive locks without faults, with bad input, and among nodes that do not belong to the recipe. What happens
+//! to them when connections and sessions are lost is in `lock_loss`.
 
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use herdsman_client::{Client, ErrorKind};
-use herdsman_recipes::wait_for::Standing;
+use herdsman_recipes::wait_for::ContenderState;
 use herdsman_recipes::{
     Error, HoldOptions, Layout, Lock, LockGuard, LostWhen, MultiLock, NaiveLock, ReentrantLock,
 };
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 const PATH: &str = "/locks/a";
 const SHORT: Duration = Duration::from_millis(50);
@@ -25,7 +25,7 @@ pub async fn nodes(zk: &Client, path: &str) -> Vec<String> {
     }
 }
 
-/// Waits until so many nodes are in the directory.
+/// Waits until this many nodes are in the directory.
 pub async fn until_nodes(zk: &Client, path: &str, count: usize) {
     within(async {
         while nodes(zk, path).await.len() != count {
@@ -35,7 +35,7 @@ pub async fn until_nodes(zk: &Client, path: &str, count: usize) {
     .await;
 }
 
-/// A task that waits for the lock, and stands in the line already.
+/// Starts a task that waits for the lock, and is in the line already.
 pub async fn waiting(zk: &Client, lock: &Lock) -> tokio::task::JoinHandle<LockGuard> {
     let before = nodes(zk, lock.path()).await.len();
     let contender = lock.clone();
@@ -80,7 +80,7 @@ async fn two_tasks_of_one_client_exclude_each_other() {
 }
 
 #[tokio::test]
-async fn who_gives_up_leaves_nothing_behind() {
+async fn giving_up_leaves_nothing_behind() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let lock = Lock::new(&two, PATH).unwrap();
@@ -97,12 +97,12 @@ async fn who_gives_up_leaves_nothing_behind() {
     held.release().await.unwrap();
     until_nodes(&one, PATH, 0).await;
     eventually(|| server.watch_count() == 0).await;
-    // The way is free for whoever comes next.
+    // The lock is free for the next contender.
     within(lock.acquire()).await.unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
-async fn one_who_leaves_the_middle_of_the_line_lets_nobody_in() {
+async fn leaving_the_middle_of_the_line_lets_no_contender_in() {
     let server = TestServer::start();
     let (one, two, three) = (client(&server).await, client(&server).await, client(&server).await);
     let held = Lock::new(&one, PATH).unwrap().acquire().await.unwrap();
@@ -114,7 +114,7 @@ async fn one_who_leaves_the_middle_of_the_line_lets_nobody_in() {
     // Its watch is set.
     eventually(|| server.watch_count() == 2).await;
     second.abort();
-    // It has been woken, has looked, and waits for the holder now.
+    // It has been woken, has read the line, and waits for the holder now.
     within(proxy.until(|traffic| traffic.events() == 1)).await;
     eventually(|| server.watch_count() == 1).await;
     assert!(!third.is_finished());
@@ -157,7 +157,7 @@ async fn a_release_wakes_one_waiter_of_the_fair_lock_and_all_of_the_naive_one() 
     eventually(|| server.watch_count() == WAITERS).await;
     held.release().await.unwrap();
     let next = within(first.recv()).await.unwrap().unwrap();
-    // All of them have heard of it, and all but one wait again.
+    // All of them were woken, and all but one wait again.
     within(proxy.until(|traffic| traffic.events() == before + WAITERS)).await;
     eventually(|| server.watch_count() == WAITERS - 1).await;
     assert!(next.is_trusted());
@@ -177,7 +177,7 @@ async fn a_free_lock_costs_three_requests() {
 }
 
 #[tokio::test]
-async fn tokens_grow_even_when_the_directory_is_made_anew() {
+async fn tokens_grow_even_when_the_directory_is_recreated() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let lock = Lock::new(&zk, PATH).unwrap();
@@ -193,7 +193,7 @@ async fn tokens_grow_even_when_the_directory_is_made_anew() {
 }
 
 #[tokio::test]
-async fn contenders_are_listed_with_what_they_say_about_themselves() {
+async fn contenders_are_listed_with_their_owner_texts() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let lock = Lock::new(&one, PATH).unwrap();
@@ -205,17 +205,17 @@ async fn contenders_are_listed_with_what_they_say_about_themselves() {
     let waiter = waiting(&one, &Lock::new(&two, PATH).unwrap()).await;
     let contenders = lock.contenders().await.unwrap();
     let [first, second] = contenders.as_slice() else { panic!("{contenders:?}") };
-    assert_eq!((&first.owner[..], first.standing), (&b"the holder"[..], Standing::Holds));
+    assert_eq!((&first.owner[..], first.state), (&b"the holder"[..], ContenderState::Holds));
     assert_eq!((first.token, first.name.as_str()), (held.token(), held.name()));
     assert_eq!((first.session, second.session), (one.session().id(), two.session().id()));
-    assert_eq!(second.standing, Standing::Waits);
+    assert_eq!(second.state, ContenderState::Waits);
     let pid = std::process::id().to_string();
     assert!(String::from_utf8_lossy(&second.owner).ends_with(&pid), "{:?}", second.owner);
     waiter.abort();
 }
 
 #[tokio::test]
-async fn a_holder_hears_that_somebody_wants_the_lock() {
+async fn a_holder_is_notified_of_a_revocation_request() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let (lock, wanted) = (Lock::new(&one, PATH).unwrap(), Lock::new(&two, PATH).unwrap());
@@ -223,12 +223,12 @@ async fn a_holder_hears_that_somebody_wants_the_lock() {
 
     let held = lock.acquire().await.unwrap();
     assert!(held.revocation_requested().now_or_never().is_none());
-    let asked = wanted.request_revocation().await.unwrap().expect("somebody holds it");
+    let asked = wanted.request_revocation().await.unwrap().expect("it is held");
     assert_eq!(asked.name, held.name());
     within(held.revocation_requested()).await.unwrap();
     assert!(held.is_trusted());
     assert_eq!(one.get(held.path()).await.unwrap().data, "__REVOKE__");
-    // Waiting for the node to be deleted is not confused by the change of its data.
+    // The wait for the deletion of the node is not confused by the change of its data.
     let next = waiting(&one, &wanted).await;
     held.release().await.unwrap();
     let next = within(next).await.unwrap();
@@ -239,11 +239,11 @@ async fn a_holder_hears_that_somebody_wants_the_lock() {
 }
 
 async fn zk_delete(zk: &Client, path: &str) {
-    zk.delete(path).await.expect("the node is there");
+    zk.delete(path).await.expect("the node exists");
 }
 
 #[tokio::test]
-async fn a_node_deleted_by_somebody_else_is_a_lock_lost() {
+async fn a_node_deleted_by_another_client_is_a_lost_lock() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let lock = Lock::new(&one, PATH).unwrap();
@@ -266,7 +266,7 @@ async fn a_node_deleted_by_somebody_else_is_a_lock_lost() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_node_is_deleted_stands_in_the_line_again() {
+async fn a_waiter_whose_node_is_deleted_joins_the_line_again() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let lock = Lock::new(&two, PATH).unwrap();
@@ -324,7 +324,7 @@ async fn bad_paths_are_refused_and_leave_nothing() {
     assert!(matches!(error, Error::InvalidArgument(_)));
     zk.create("/kept", "").await.unwrap();
     let error = within(NaiveLock::new(&zk, "/kept").unwrap().acquire()).await.unwrap_err();
-    assert_eq!(error.to_string(), "/kept is not a lock: it would never go by itself");
+    assert_eq!(error.to_string(), "/kept is not a lock: the node is not ephemeral");
     assert_eq!(server.ephemerals(zk.session().id()), [""; 0]);
 
     zk.create("/kept/child", "").ephemeral().await.unwrap();

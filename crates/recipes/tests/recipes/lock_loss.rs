@@ -1,4 +1,4 @@
-//! The exclusive locks when replies are lost, sessions end and servers go away.
+//! The exclusive locks when replies are lost, sessions end and servers stop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use herdsman_recipes::{
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer, expire_session};
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::lock::{nodes, until_nodes, waiting};
-use crate::world::{client, client_behind, eventually, within};
 
 const FAULTS: [Fault; 2] = [Fault::CutBeforeReply, Fault::CutBeforeRequest];
 const PATH: &str = "/locks/a";
 
-/// One run of a sweep: a client behind a proxy that breaks the connection once, and a path of the
-/// run's own, so that parents have to be made each time.
+/// One run of a sweep: a client behind a proxy that breaks the connection once, and a path that no other run uses, so
+/// that parents have to be created each time.
 pub struct Run<'s> {
     pub server: &'s TestServer,
     pub proxy: TestProxy,
@@ -36,8 +36,8 @@ impl Run<'_> {
     }
 }
 
-/// Runs `cycle` again and again, with the connection cut at its first request, at its second, and so
-/// on, until it ends without having come to that.
+/// Runs `cycle` repeatedly, with the connection cut at its first request, at its second, and so on, until it ends
+/// before the cut.
 pub async fn sweep(cycle: impl AsyncFn(&Run<'_>)) {
     let server = TestServer::start();
     for fault in FAULTS {
@@ -58,7 +58,7 @@ pub async fn sweep(cycle: impl AsyncFn(&Run<'_>)) {
     eventually(|| server.watch_count() == 0).await;
 }
 
-/// Another client gets the lock.
+/// Checks that another client gets the lock.
 async fn is_free(run: &Run<'_>, layout: Layout) {
     let other = client(run.server).await;
     let lock = Lock::new(&other, &run.path).unwrap().layout(layout);
@@ -99,7 +99,7 @@ async fn a_cut_at_any_request_of_a_waiter_leaves_one_node_or_none() {
 async fn a_cut_at_any_request_of_an_attempt_leaves_one_node_or_none() {
     sweep(async |run| {
         let lock = Lock::new(&run.zk, &run.path).unwrap();
-        let guard = lock.try_acquire().await.unwrap().expect("nobody else wants it");
+        let guard = lock.try_acquire().await.unwrap().expect("no other contender");
         assert_eq!(run.own_nodes(), [guard.path()]);
         assert!(lock.try_acquire().await.unwrap().is_none());
         assert_eq!(run.own_nodes(), [guard.path()]);
@@ -128,7 +128,7 @@ async fn a_cut_at_any_request_of_the_naive_lock_leaves_one_node_or_none() {
     .await;
 }
 
-/// The nodes of the client's session, without those that only tell holders apart, of which there is one for each lock.
+/// Returns the nodes of the client's session, without the markers, of which there is one for each lock.
 async fn lock_nodes(run: &Run<'_>) -> Vec<String> {
     let (markers, nodes): (Vec<_>, Vec<_>) =
         run.own_nodes().into_iter().partition(|path| path.contains("-fence/"));
@@ -148,7 +148,7 @@ async fn a_cut_at_any_request_of_the_lease_lock_leaves_one_node_or_none() {
         let other = client(run.server).await;
         let short = LeaseLock::new(&other, &run.path, Duration::from_millis(1)).unwrap();
         let former = within(short.acquire()).await.unwrap();
-        // The time has passed, and nobody has released the lock.
+        // The lease has expired, and the lock was not released.
         let guard = within(lock.acquire()).await.unwrap();
         assert_eq!(lock_nodes(run).await, [run.path.as_str()]);
         assert!(guard.token() > former.token());
@@ -160,9 +160,9 @@ async fn a_cut_at_any_request_of_the_lease_lock_leaves_one_node_or_none() {
     .await;
 }
 
-/// Somebody deletes the node by hand, and the next holder makes it again; or the same session holds it again.
+/// The node is deleted by hand, and the next holder creates it again; or the same session holds it again.
 #[tokio::test]
-async fn a_fence_names_its_holder_and_not_only_the_path() {
+async fn a_fence_identifies_its_holder_and_not_only_the_path() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     one.create("/data", "0").await.unwrap();
@@ -203,7 +203,7 @@ async fn a_lease_that_is_renewed_is_not_taken_over() {
     for _ in 0..4 {
         let before = held.expires_at();
         tokio::time::sleep(lease / 3).await;
-        // On a machine that stood still for a lease, the lock may have been taken over.
+        // On a machine that was paused for a lease, the lock may have been taken over.
         if held.renew().await.is_ok() {
             assert!(held.expires_at() > before && !waiting.is_finished());
         }
@@ -234,7 +234,7 @@ async fn bad_leases_are_refused() {
 }
 
 #[tokio::test]
-async fn who_gives_up_without_a_reply_leaves_nothing_behind() {
+async fn giving_up_without_a_reply_leaves_nothing_behind() {
     let server = TestServer::start();
     let other = client(&server).await;
     for fault in FAULTS {
@@ -278,7 +278,7 @@ async fn a_guard_dropped_outside_the_runtime_is_released() {
     eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
 }
 
-/// What a guard must do when its session has been ended.
+/// Checks what a guard does when its session has been ended.
 async fn loses_its_session(lost_when: LostWhen) {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
@@ -299,7 +299,7 @@ async fn loses_its_session(lost_when: LostWhen) {
     assert_eq!(within(guard.release()).await.unwrap_err(), Error::Lost);
     assert!(next.is_trusted());
     assert_eq!(nodes(&two, PATH).await, [next.name()]);
-    // The client goes on in its next session.
+    // The client continues in its next session.
     let again = tokio::spawn(async move { lock.acquire().await });
     next.release().await.unwrap();
     within(again).await.unwrap().unwrap().release().await.unwrap();
@@ -307,13 +307,13 @@ async fn loses_its_session(lost_when: LostWhen) {
 }
 
 #[tokio::test]
-async fn a_guard_knows_that_its_session_is_over() {
+async fn a_guard_notices_the_end_of_its_session() {
     loses_its_session(LostWhen::Disconnected).await;
     loses_its_session(LostWhen::SessionTimedOut).await;
 }
 
 #[tokio::test]
-async fn a_write_that_was_under_way_when_its_holder_was_deposed_changes_nothing() {
+async fn a_write_in_flight_when_its_holder_was_deposed_changes_nothing() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (one, two) = (client_behind(&proxy).await, client(&server).await);
@@ -334,7 +334,7 @@ async fn a_write_that_was_under_way_when_its_holder_was_deposed_changes_nothing(
 }
 
 #[tokio::test]
-async fn a_waiter_whose_session_is_over_stands_in_the_line_again() {
+async fn a_waiter_whose_session_has_ended_joins_the_line_again() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let held = Lock::new(&one, PATH).unwrap().acquire().await.unwrap();
@@ -363,8 +363,8 @@ async fn a_waiter_that_is_bound_to_a_session_ends_with_it() {
     assert_eq!(error.client_kind(), Some(&ErrorKind::SessionExpired));
 }
 
-/// A connection that is lost with the reply to the creation, and a session that ends before the node
-/// could be found again: to the search that is one failure.
+/// A connection that is lost with the reply to the creation, and a session that ends before the node could be found
+/// again: the search sees both as one failure.
 #[tokio::test]
 async fn a_session_that_ends_with_the_reply_to_its_creation_is_followed_by_the_next() {
     let server = TestServer::start();
@@ -384,10 +384,10 @@ async fn a_session_that_ends_with_the_reply_to_its_creation_is_followed_by_the_n
     assert_eq!(nodes(&zk, PATH).await, [guard.name()]);
 }
 
-/// CURATOR-604: a node that an earlier session of the same process has left is found by its name,
-/// and taken for the lock.
+/// CURATOR-604: a node that an earlier session of the same process has left is found by its name, and taken for the
+/// lock.
 #[tokio::test]
-async fn a_node_of_an_earlier_session_is_not_believed() {
+async fn a_node_of_an_earlier_session_is_not_trusted() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, earlier) = (client_behind(&proxy).await, client(&server).await);
@@ -395,11 +395,11 @@ async fn a_node_of_an_earlier_session_is_not_believed() {
     earlier.create(PATH, "").await.unwrap();
     let lost = proxy.once(OpCode::Create2, Fault::CutBeforeReply);
     proxy.refuse_connections();
-    // The connection there is goes on; the next one is refused.
+    // The open connection stays; the next one is refused.
     let lock = Lock::new(&zk, PATH).unwrap();
     let acquired = tokio::spawn(async move { lock.acquire().await });
     within(lost.until_fired()).await;
-    // What it finds when it comes back has the name it looks for, but another session's.
+    // The node that it finds after the reconnect has the right name, but belongs to another session.
     let name = nodes(&earlier, PATH).await.pop().unwrap();
     let stale = format!("{PATH}/{name}");
     earlier.delete(&stale).await.unwrap();
@@ -446,14 +446,14 @@ async fn a_guard_that_may_not_be_suspended_ends_with_the_connection() {
     .await;
     assert_eq!(ran.unwrap_err(), Error::Lost);
     assert!(!guard.is_trusted());
-    // It was only a break: the same session, and so the same node, goes on.
+    // It was only a short break: the same session continues, and so does the same node.
     proxy.accept_connections();
     within(zk.exists("/").send()).await.unwrap();
     assert!(guard.is_trusted());
     guard.release().await.unwrap();
 }
 
-/// Ends a guard during an outage, and gives the way free.
+/// Ends a guard during an outage, and checks that the lock becomes free.
 async fn is_released_during_an_outage(end: impl AsyncFnOnce(LockGuard) -> Result<()> + 'static) {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
@@ -474,14 +474,14 @@ async fn is_released_during_an_outage(end: impl AsyncFnOnce(LockGuard) -> Result
 }
 
 #[tokio::test]
-async fn a_release_during_an_outage_is_made_up_for() {
+async fn a_release_during_an_outage_is_completed_later() {
     is_released_during_an_outage(async |guard| guard.release().await).await;
     is_released_during_an_outage(async |guard| {
         drop(guard);
         Ok(())
     })
     .await;
-    // A release that its caller gives up waiting for.
+    // A release whose caller stops waiting.
     is_released_during_an_outage(async |guard| {
         guard.session().clone().wait_for(|state| !state.is_connected()).await;
         assert!(guard.release().now_or_never().is_none());
@@ -491,7 +491,7 @@ async fn a_release_during_an_outage_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn a_release_during_an_outage_that_outlasts_the_session_says_so() {
+async fn a_release_during_an_outage_longer_than_the_session_reports_it() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
@@ -512,7 +512,7 @@ const ROUNDS: usize = 20;
 /// How often a connection is cut; every tenth time a session is ended instead.
 const CUTS: usize = 100;
 
-/// One section: a read and a write that is not atomic with it. True if it was written.
+/// One section: a read, and a write that is not atomic with it. True if it was written.
 async fn count_one(guard: &LockGuard, observer: &Client) -> bool {
     let mark = format!("/sections/{:020}", guard.token());
     let written = async {
@@ -523,7 +523,7 @@ async fn count_one(guard: &LockGuard, observer: &Client) -> bool {
     };
     match written.await {
         Ok(_) => true,
-        // Nobody knows; the mark does.
+        // The outcome is unknown; the mark shows it.
         Err(_) => observer.exists(&mark).await.unwrap().is_some(),
     }
 }

@@ -1,6 +1,6 @@
-//! Live tests of all recipes: one module a recipe, real servers in this process.
+//! Live tests of all recipes: one module for each recipe, real servers in this process.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod apache_elections;
 mod apache_locks;
@@ -8,6 +8,7 @@ mod barrier;
 mod barrier_size;
 mod blocking;
 mod cache;
+mod common;
 mod config;
 mod connection_count;
 mod counter;
@@ -28,7 +29,7 @@ mod live_progress;
 mod lock;
 mod lock_loss;
 mod master_worker;
-mod master_worker_chaos;
+mod master_worker_faults;
 mod master_worker_keys;
 mod membership;
 mod messaging;
@@ -37,10 +38,10 @@ mod naming;
 mod other_server;
 mod partitioner;
 mod persistent_node;
+mod queue_faults;
 mod queue_kinds;
 mod queue_older_servers;
 mod queue_simple;
-mod queue_storm;
 mod queue_sweeps;
 mod queue_work;
 mod read_only;
@@ -48,4 +49,3 @@ mod rw_lock;
 mod semaphore;
 mod shared_value;
 mod single_master;
-mod world;

@@ -1,4 +1,4 @@
-//! Master–worker: every task ends once, whoever dies and whatever is lost.
+//! Master–worker: every task ends once, whatever process dies and whatever is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,15 +10,15 @@ use herdsman_recipes::Error;
 use herdsman_recipes::master_worker::{
     Ending, Failure, Master, Role, Submitter, Task, TaskId, TaskState, Worker,
 };
-use herdsman_recipes::messaging::{HeartEvent, HeartMonitor, Heartbeat, Progress};
+use herdsman_recipes::messaging::{Heartbeat, HeartbeatEvent, HeartbeatMonitor, Progress};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
-/// Stops what it stands for when it is dropped.
+/// Stops its task when it is dropped.
 pub struct Stop<T>(pub JoinHandle<T>);
 
 impl<T> Drop for Stop<T> {
@@ -42,14 +42,14 @@ async fn shout(task: Task) -> Result<Vec<u8>, Failure> {
     Ok(task.payload().to_ascii_uppercase())
 }
 
-/// A worker that says what it was given, and goes on when it is let.
+/// Starts a worker that reports its assignments, and continues when it gets a permit.
 fn run_gated(zk: &Client, id: &'static str, gate: &Arc<Semaphore>) -> (Stop<()>, Starts) {
     let worker = Worker::new(zk, "/mw", id).unwrap();
     let gate = Arc::clone(gate);
-    let (tell, starts) = mpsc::unbounded_channel();
+    let (sender, starts) = mpsc::unbounded_channel();
     let work = move |task: Task| {
         let gate = Arc::clone(&gate);
-        tell.send((id, task.id().clone(), task.attempt())).unwrap();
+        sender.send((id, task.id().clone(), task.attempt())).unwrap();
         async move {
             gate.acquire().await.unwrap().forget();
             Ok::<_, Failure>(format!("{id}:{}", task.attempt()))
@@ -69,7 +69,7 @@ async fn names(zk: &Client, path: &str) -> Vec<String> {
     }
 }
 
-/// Nothing is left but `ended` results.
+/// Checks that nothing is left but `ended` results.
 pub async fn assert_settled(zk: &Client, ended: usize) {
     assert_eq!(names(zk, "/mw/tasks").await, Vec::<String>::new());
     for worker in names(zk, "/mw/assign").await {
@@ -97,7 +97,7 @@ async fn tasks_are_shared_among_workers_and_nothing_is_left_behind() {
         for payload in ["a", "b", "c", "d"] {
             tasks.push(submitter.submit(payload).await.unwrap());
         }
-        // Each takes one at a time, so both have one before either ends.
+        // Each takes one task at a time, so both have one before either ends.
         within(first.recv()).await.unwrap();
         within(second.recv()).await.unwrap();
         gate.add_permits(4);
@@ -114,8 +114,8 @@ async fn tasks_are_shared_among_workers_and_nothing_is_left_behind() {
     eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
 }
 
-/// Cuts the connection at each request in turn, of each of the three, before it was carried out and
-/// after: the task is done, once, and everything is cleaned up.
+/// Cuts the connection at each request in turn, of each of the three processes, before it was carried out and after:
+/// the task is done, once, and everything is cleaned up.
 async fn sweep(who: usize, fault: Fault) {
     for skip in 0.. {
         let server = TestServer::start();
@@ -144,7 +144,7 @@ async fn sweep(who: usize, fault: Fault) {
         assert_eq!(runs.load(Ordering::Relaxed), 1, "skip {skip}");
         assert_settled(&client(&server).await, 1).await;
         if lost.fired() == 0 {
-            assert!(skip > 1, "the fault hardly ever struck");
+            assert!(skip > 1, "the fault was hardly ever triggered");
             return;
         }
     }
@@ -169,7 +169,7 @@ async fn a_submitter_that_loses_replies_submits_once() {
 }
 
 #[tokio::test]
-async fn a_worker_that_is_cut_off_cannot_report_a_result() {
+async fn a_disconnected_worker_cannot_report_a_result() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, cut_off) = (client(&server).await, client_behind(&proxy).await);
@@ -180,7 +180,7 @@ async fn a_worker_that_is_cut_off_cannot_report_a_result() {
     let task = submitter.submit("a").await.unwrap();
     assert_eq!(within(old_starts.recv()).await.unwrap(), ("old", task.clone(), 1));
     let (_new, mut new_starts) = run_gated(&zk, "new", &gate);
-    // The old worker is done, but its report does not get through before its session is over.
+    // The old worker is done, but its report does not arrive before its session has ended.
     let held = proxy.once(OpCode::Multi, Fault::HoldRequest);
     old_gate.add_permits(1);
     within(held.until_fired()).await;
@@ -192,33 +192,33 @@ async fn a_worker_that_is_cut_off_cannot_report_a_result() {
     assert_settled(&zk, 1).await;
 }
 
-/// It used to work on until it could ask a server.
+/// It used to keep working until it could ask a server.
 #[tokio::test]
-async fn a_worker_that_is_cut_off_stops_its_tasks_by_itself() {
+async fn a_disconnected_worker_stops_its_tasks_by_itself() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, cut_off) = (client(&server).await, client_behind(&proxy).await);
     let _master = run_master(&zk);
     let worker = Worker::new(&cut_off, "/mw", "old").unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut started) = mpsc::unbounded_channel();
     let work = move |task: Task| {
-        tell.send(task).unwrap();
+        sender.send(task).unwrap();
         std::future::pending::<Result<Bytes, Failure>>()
     };
     let _worker = Stop(tokio::spawn(async move { worker.run(work).await.unwrap() }));
     zk.create("/data", "0").await.unwrap();
     let submitter = Submitter::new(&zk, "/mw").unwrap();
     let id = submitter.submit("a").await.unwrap();
-    let task = within(told.recv()).await.unwrap();
+    let task = within(started.recv()).await.unwrap();
     task.fenced().set("/data", "1").await.unwrap();
     assert!(!task.is_lost());
     proxy.partition();
     within(task.lost()).await;
     assert!(task.is_lost());
-    // Nobody has told it yet.
+    // No server has told it yet.
     assert!(!cut_off.session().state().is_connected());
     proxy.heal();
-    let again = within(told.recv()).await.unwrap();
+    let again = within(started.recv()).await.unwrap();
     assert_eq!((again.id(), again.attempt()), (&id, 2));
     assert!(again.token() > task.token());
     again.fenced().set("/data", "2").await.unwrap();
@@ -236,7 +236,7 @@ async fn await_registration(zk: &Client) {
     .await;
 }
 
-/// The node is there, but its worker does not know it yet.
+/// The node exists, but its worker does not know that yet.
 #[tokio::test]
 async fn a_worker_that_stops_while_it_registers_leaves_no_registration() {
     let server = TestServer::start();
@@ -254,7 +254,7 @@ async fn a_worker_that_stops_while_it_registers_leaves_no_registration() {
 
 /// The deletion of a registration was repeated by its name when the reply to it was lost.
 #[tokio::test]
-async fn a_worker_that_stops_leaves_the_registration_of_the_next_one_alone() {
+async fn a_worker_that_stops_does_not_delete_the_next_ones_registration() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, old) = (client(&server).await, client_behind(&proxy).await);
@@ -270,7 +270,7 @@ async fn a_worker_that_stops_leaves_the_registration_of_the_next_one_alone() {
     let requests = proxy.traffic().requests_in_all();
     proxy.accept_connections();
     within(old.sync("/").send()).await.unwrap();
-    // Whatever it asks in addition to that is asked now.
+    // Any further requests are sent now.
     within(proxy.until(|traffic| traffic.requests_in_all() > requests + 2)).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(zk.exists("/mw/workers/w").await.unwrap(), Some(registered));
@@ -278,14 +278,15 @@ async fn a_worker_that_stops_leaves_the_registration_of_the_next_one_alone() {
 
 /// Its deadline is meant for single calls.
 #[tokio::test]
-async fn masters_and_workers_outlive_a_failover_that_is_longer_than_their_clients_deadline() {
+async fn masters_and_workers_survive_a_failover_longer_than_their_clients_deadline() {
     let mut server = TestServer::start();
     let zk = client(&server).await;
     let options = Client::options().deadline(Duration::from_millis(200));
     let hasty = within(options.connect(&server.connect_string())).await.unwrap();
     let _master = run_master(&hasty);
     let _worker = run_shouter(&hasty, "w");
-    let monitor = HeartMonitor::start(&hasty, "/hearts", Duration::from_secs(3600)).await.unwrap();
+    let monitor =
+        HeartbeatMonitor::start(&hasty, "/hearts", Duration::from_secs(3600)).await.unwrap();
     let mut events = monitor.events();
     let submitter = Submitter::new(&zk, "/mw").unwrap();
     let task = submitter.submit("a").await.unwrap();
@@ -296,11 +297,11 @@ async fn masters_and_workers_outlive_a_failover_that_is_longer_than_their_client
     let task = within(submitter.submit("b")).await.unwrap();
     assert_eq!(within(submitter.result(&task)).await.unwrap(), done("B"));
     let _heart = within(Heartbeat::start(&zk, "/hearts", "a")).await.unwrap();
-    assert_eq!(within(events.next()).await, Some(HeartEvent::Appeared("a".into())));
+    assert_eq!(within(events.next()).await, Some(HeartbeatEvent::Appeared("a".into())));
 }
 
 #[tokio::test]
-async fn a_worker_whose_registration_is_deleted_registers_anew() {
+async fn a_worker_whose_registration_is_deleted_registers_again() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let _master = run_master(&zk);
@@ -328,7 +329,7 @@ async fn a_deposed_master_cannot_assign() {
     let _backup = run_master(&zk);
     let gate = Arc::new(Semaphore::new(1));
     let (_worker, _starts) = run_gated(&zk, "w", &gate);
-    // Its first assignment is under way when it loses the lead.
+    // Its first assignment is in flight when it is deposed.
     let held = proxy
         .add_rule(Rule::new(Fault::HoldRequest).on(OpCode::Multi).path_containing("/assign/w/"));
     let submitter = Submitter::new(&zk, "/mw").unwrap();
@@ -408,7 +409,7 @@ async fn a_task_that_kills_its_workers_is_given_up() {
     let Ending::Failed { reason } = within(submitter.result(&task)).await.unwrap() else {
         panic!("the task was not given up");
     };
-    assert!(reason.contains("went away"), "{reason}");
+    assert!(reason.contains("left during attempt"), "{reason}");
     assert_eq!(zk.get(&format!("/mw/dead/{task}")).await.unwrap().data, "poison");
     assert_settled(&zk, 1).await;
 }
@@ -430,7 +431,7 @@ async fn a_task_is_cancelled_wherever_it_is() {
     assert_eq!(within(starts.recv()).await.unwrap().1, running);
     assert!(matches!(submitter.forget(&running).await, Err(Error::InvalidArgument(_))));
     assert_eq!(submitter.cancel(&running).await.unwrap(), Ending::Cancelled);
-    // The worker takes one at a time, so it has stopped the one that was cancelled.
+    // The worker takes one task at a time, so it has stopped the one that was cancelled.
     assert_eq!(within(starts.recv()).await.unwrap().1, next);
     gate.add_permits(1);
     assert_eq!(within(submitter.result(&next)).await.unwrap(), done("w:1"));
@@ -569,7 +570,7 @@ async fn tasks_whose_nodes_were_deleted_by_hand_end_all_the_same() {
     within(starts.recv()).await.unwrap();
     drop(stop);
     for assignment in names(&zk, "/mw/assign/w").await {
-        // Whether the master was faster does not matter.
+        // It does not matter whether the master was faster.
         let _ = zk.delete(&format!("/mw/assign/w/{assignment}")).await;
     }
     let _worker = run_shouter(&zk, "other");
@@ -577,7 +578,7 @@ async fn tasks_whose_nodes_were_deleted_by_hand_end_all_the_same() {
 }
 
 #[tokio::test]
-async fn work_goes_on_when_the_server_is_restarted() {
+async fn work_continues_when_the_server_is_restarted() {
     let mut server = TestServer::start();
     let zk = client(&server).await;
     let _master = run_master(&zk);

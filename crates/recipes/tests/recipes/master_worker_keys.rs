@@ -1,5 +1,5 @@
 //! Tasks with a key: there is one at a time, and when the key is used again after its task was forgotten, the two
-//! tasks have their id in common and nothing else.
+//! tasks have only their id in common.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use herdsman_recipes::master_worker::{Ending, Failure, Submitter, Task, TaskStat
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::sync::{Semaphore, mpsc};
 
+use crate::common::{client, client_behind, within};
 use crate::master_worker::{Stop, assert_settled, done, run_master, run_shouter};
-use crate::world::{client, client_behind, within};
 
 type Tasks = mpsc::UnboundedReceiver<Task>;
 
-/// A worker that hands out its tasks, and ends each with its payload when it is let.
+/// Starts a worker that passes on its tasks, and ends each with its payload when it gets a permit.
 fn run_echo(zk: &Client, gate: &Arc<Semaphore>) -> (Stop<()>, Tasks) {
     let worker = Worker::new(zk, "/mw", "w").unwrap();
     let gate = Arc::clone(gate);
-    let (tell, tasks) = mpsc::unbounded_channel();
+    let (sender, tasks) = mpsc::unbounded_channel();
     let work = move |task: Task| {
         let gate = Arc::clone(&gate);
-        tell.send(task.clone()).unwrap();
+        sender.send(task.clone()).unwrap();
         async move {
             gate.acquire().await.unwrap().forget();
             Ok::<_, Failure>(task.payload().clone())
@@ -39,7 +39,7 @@ async fn the_same_key_is_the_same_task() {
     assert_ne!(submitter.submit_once("other", "x").await.unwrap(), task);
     let _running = (run_master(&zk), run_shouter(&zk, "w"));
     assert_eq!(within(submitter.result(&task)).await.unwrap(), done("FIRST"));
-    // An ended one is still known, until it is forgotten.
+    // An ended task is still known, until it is forgotten.
     assert_eq!(submitter.submit_once("k", "third").await.unwrap(), task);
     assert_eq!(within(submitter.result(&task)).await.unwrap(), done("FIRST"));
     submitter.forget(&task).await.unwrap();
@@ -47,7 +47,7 @@ async fn the_same_key_is_the_same_task() {
     assert_eq!(within(submitter.result(&task)).await.unwrap(), done("FOURTH"));
 }
 
-/// Ends the task of the key `k`, and submits another one.
+/// Ends the task with the key `k`, and submits another one.
 async fn replace(submitter: &Submitter, task: &Task) {
     assert_eq!(submitter.cancel(task.id()).await.unwrap(), Ending::Cancelled);
     submitter.forget(task.id()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Groups: who is there, who comes and goes.
+//! Groups: their members, and the changes of them.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use herdsman_recipes::membership::{Change, Group, Member, ShallowGroup};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 fn text(member: &Member) -> String {
     format!("{}={}", member.id, String::from_utf8_lossy(&member.data))
@@ -15,7 +15,7 @@ fn text(member: &Member) -> String {
 
 /// The next change in short: `+a=1`, `~a=2`, `-a=2`.
 async fn next(changes: &mut Events<Change<Member>>) -> String {
-    match within(changes.next()).await.expect("the stream goes on") {
+    match within(changes.next()).await.expect("the stream continues") {
         Change::Joined(member) => format!("+{}", text(&member)),
         Change::Changed(member) => format!("~{}", text(&member)),
         Change::Left(member) => format!("-{}", text(&member)),
@@ -23,7 +23,7 @@ async fn next(changes: &mut Events<Change<Member>>) -> String {
 }
 
 #[tokio::test]
-async fn members_come_change_and_go() {
+async fn members_join_change_and_leave() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let group = Group::new(&zk, "/app/group").unwrap();
@@ -48,7 +48,7 @@ async fn members_come_change_and_go() {
 }
 
 #[tokio::test]
-async fn a_member_leaves_with_its_session_and_comes_back_in_the_next() {
+async fn a_member_leaves_with_its_session_and_joins_again_in_the_next() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let members = Group::new(&zk, "/g").unwrap().observe().await.unwrap();
@@ -56,7 +56,7 @@ async fn a_member_leaves_with_its_session_and_comes_back_in_the_next() {
     let _b = within(Group::new(&other, "/g").unwrap().join("b", "x")).await.unwrap();
     assert_eq!(next(&mut changes).await, "+b=x");
     server.expire_session(other.session().id());
-    // Both may be seen as one: there again, with another owner.
+    // Both may be seen as one: present again, with another owner.
     let change = next(&mut changes).await;
     if change == "-b=x" {
         assert_eq!(next(&mut changes).await, "+b=x");
@@ -66,7 +66,7 @@ async fn a_member_leaves_with_its_session_and_comes_back_in_the_next() {
 }
 
 #[tokio::test]
-async fn what_happened_behind_the_observers_back_is_found_out() {
+async fn changes_during_a_disconnection_are_found() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client(&server).await, client_behind(&proxy).await);
@@ -80,7 +80,7 @@ async fn what_happened_behind_the_observers_back_is_found_out() {
     a.leave().await.unwrap();
     b.set_data("2").await.unwrap();
     let _c = within(group.join("c", "1")).await.unwrap();
-    assert_eq!(members.snapshot().len(), 2, "what was seen last stays");
+    assert_eq!(members.snapshot().len(), 2, "the last known state stays");
     proxy.accept_connections();
     let seen = [next(&mut changes).await, next(&mut changes).await, next(&mut changes).await];
     let seen: BTreeSet<&str> = seen.iter().map(String::as_str).collect();

@@ -7,54 +7,55 @@ use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::Error;
 use herdsman_recipes::messaging::{
-    Ack, Answer, Command, CommandClient, Dispatched, Dispatcher, Health, HeartEvent, HeartMonitor,
-    Heartbeat, Progress, ProgressFeed, ProgressReporter, Repetition,
+    Ack, Answer, Command, CommandClient, Dispatched, Dispatcher, Health, Heartbeat, HeartbeatEvent,
+    HeartbeatMonitor, Progress, ProgressFeed, ProgressReporter, Repetition,
 };
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 const LONG: Duration = Duration::from_secs(3600);
 
 #[tokio::test]
-async fn hearts_come_and_go() {
+async fn heartbeats_appear_and_end() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
-    let monitor = HeartMonitor::start(&zk, "/hearts", LONG).await.unwrap();
+    let monitor = HeartbeatMonitor::start(&zk, "/hearts", LONG).await.unwrap();
     let mut events = monitor.events();
     let heart = within(Heartbeat::start(&other, "/hearts", "a")).await.unwrap();
-    assert_eq!(within(events.next()).await, Some(HeartEvent::Appeared("a".into())));
+    assert_eq!(within(events.next()).await, Some(HeartbeatEvent::Appeared("a".into())));
     within(heart.beat()).await.unwrap();
     assert_eq!(zk.get("/hearts/a").await.unwrap().data, "1");
     server.expire_session(other.session().id());
-    assert_eq!(within(events.next()).await, Some(HeartEvent::Gone("a".into())));
-    // With the next session it is there again.
-    assert_eq!(within(events.next()).await, Some(HeartEvent::Appeared("a".into())));
+    assert_eq!(within(events.next()).await, Some(HeartbeatEvent::Left("a".into())));
+    // It appears again in the next session.
+    assert_eq!(within(events.next()).await, Some(HeartbeatEvent::Appeared("a".into())));
     assert_eq!(monitor.healths()["a"], Health::Alive);
     within(heart.stop()).await.unwrap();
-    assert_eq!(within(events.next()).await, Some(HeartEvent::Gone("a".into())));
+    assert_eq!(within(events.next()).await, Some(HeartbeatEvent::Left("a".into())));
     drop((monitor, events));
     eventually(|| server.watch_count() == 0).await;
 }
 
 #[tokio::test]
-async fn a_heart_that_does_not_beat_is_stale_until_it_does() {
+async fn a_heartbeat_without_beats_is_stale_until_the_next_one() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let heart = within(Heartbeat::start(&zk, "/hearts", "a")).await.unwrap();
     zk.create("/hearts/a.d/below", "").parents().await.unwrap();
     zk.delete("/hearts/a.d").recursive().await.unwrap();
-    let monitor = HeartMonitor::start(&zk, "/hearts", Duration::from_millis(300)).await.unwrap();
+    let monitor =
+        HeartbeatMonitor::start(&zk, "/hearts", Duration::from_millis(300)).await.unwrap();
     let mut events = monitor.events();
-    assert_eq!(within(events.next()).await, Some(HeartEvent::Stale("a".into())));
+    assert_eq!(within(events.next()).await, Some(HeartbeatEvent::Stale("a".into())));
     tokio::select! {
         ended = heart.beat_every(Duration::from_millis(20)) => panic!("{ended:?}"),
-        event = within(events.next()) => assert_eq!(event, Some(HeartEvent::Recovered("a".into()))),
+        event = within(events.next()) => assert_eq!(event, Some(HeartbeatEvent::Recovered("a".into()))),
     }
-    assert_eq!(within(events.next()).await, Some(HeartEvent::Stale("a".into())));
+    assert_eq!(within(events.next()).await, Some(HeartbeatEvent::Stale("a".into())));
 }
 
 #[tokio::test]
@@ -63,8 +64,8 @@ async fn bad_input_to_messaging_is_refused() {
     let zk = client(&server).await;
     assert!(Heartbeat::start(&zk, "/hearts", "").await.is_err());
     assert!(Heartbeat::start(&zk, "/hearts", "a/b").await.is_err());
-    assert!(HeartMonitor::start(&zk, "/hearts", Duration::ZERO).await.is_err());
-    assert!(HeartMonitor::start(&zk, "hearts", LONG).await.is_err());
+    assert!(HeartbeatMonitor::start(&zk, "/hearts", Duration::ZERO).await.is_err());
+    assert!(HeartbeatMonitor::start(&zk, "hearts", LONG).await.is_err());
     assert!(ProgressReporter::start(&zk, "progress").is_err());
     assert!(ProgressFeed::open(&zk, "/a//b").await.is_err());
     assert!(Dispatcher::new(&zk, "/").is_err());
@@ -105,7 +106,7 @@ async fn progress_is_seen_by_others_and_survives_lost_replies() {
 }
 
 #[tokio::test]
-async fn what_is_no_progress_is_reported_and_the_stream_goes_on() {
+async fn data_that_is_not_progress_is_reported_and_the_stream_continues() {
     let server = TestServer::start();
     let zk = client(&server).await;
     zk.create("/progress", "{}").await.unwrap();
@@ -137,7 +138,7 @@ async fn progress_is_written_no_more_often_than_allowed() {
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// A client that writes down what it carries out, and answers with it.
+/// A client that logs what it carries out, and answers with that.
 async fn run_logging(zk: &Client, id: &str, log: &Log) -> JoinHandle<herdsman_recipes::Result<()>> {
     let client = within(CommandClient::join(zk, "/fleet", id)).await.unwrap();
     let (log, id) = (Arc::clone(log), id.to_owned());
@@ -160,7 +161,7 @@ async fn all(dispatched: &mut Dispatched) -> Vec<Ack> {
     acks
 }
 
-/// Who answered what.
+/// The answers by client.
 fn outcomes(acks: &[Ack]) -> Vec<(&str, Result<&[u8], &str>)> {
     let mut shown = Vec::new();
     for ack in acks {
@@ -174,13 +175,13 @@ fn outcomes(acks: &[Ack]) -> Vec<(&str, Result<&[u8], &str>)> {
 }
 
 #[tokio::test]
-async fn commands_reach_all_who_are_there_and_not_those_who_come_later() {
+async fn commands_reach_present_clients_and_not_later_ones() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let log = Log::default();
     let console = Dispatcher::new(&zk, "/fleet").unwrap();
-    let mut nobody = console.dispatch("early").await.unwrap();
-    assert!(within(nobody.next()).await.is_none());
+    let mut early = console.dispatch("early").await.unwrap();
+    assert!(within(early.next()).await.is_none());
     let (a, b) = (run_logging(&zk, "a", &log).await, run_logging(&zk, "b", &log).await);
     assert_eq!(console.clients().await.unwrap().len(), 2);
     let mut first = console.dispatch("one").await.unwrap();
@@ -194,13 +195,13 @@ async fn commands_reach_all_who_are_there_and_not_those_who_come_later() {
     for running in [a, b, late] {
         running.abort();
     }
-    drop((nobody, first, second, third));
+    drop((early, first, second, third));
     eventually(|| server.watch_count() == 0).await;
     eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
 }
 
 #[tokio::test]
-async fn what_was_acknowledged_is_not_done_again_after_a_restart() {
+async fn an_acknowledged_command_is_not_repeated_after_a_restart() {
     let server = TestServer::start();
     let (zk, member) = (client(&server).await, client(&server).await);
     let log = Log::default();
@@ -209,7 +210,7 @@ async fn what_was_acknowledged_is_not_done_again_after_a_restart() {
     all(&mut console.dispatch("one").await.unwrap()).await;
     running.abort();
     let _ = running.await;
-    // Sent while it is away.
+    // Sent while it is absent.
     let mut missed = console.dispatch_to(["a"], "two").await.unwrap();
     assert_eq!(missed.missing(), ["a"]);
     let again = client(&server).await;
@@ -218,7 +219,7 @@ async fn what_was_acknowledged_is_not_done_again_after_a_restart() {
     assert_eq!(logged(&log), ["a one", "a two"]);
 }
 
-/// A client that says when it begins, and goes on when it is let.
+/// A client that reports when it begins, and continues when it gets a permit.
 async fn run_gated(
     zk: &Client,
     repetition: Repetition,
@@ -237,16 +238,16 @@ async fn run_gated(
     }))
 }
 
-/// A client that dies while it carries out a command, and comes back.
-async fn die_and_come_back(repetition: Repetition) -> (Vec<u32>, Result<Bytes, String>) {
+/// A client that dies while it carries out a command, and joins again.
+async fn die_and_join_again(repetition: Repetition) -> (Vec<u32>, Result<Bytes, String>) {
     let server = TestServer::start();
     let zk = client(&server).await;
     let console = Dispatcher::new(&zk, "/fleet").unwrap();
     let gate = Arc::new(Semaphore::new(0));
-    let (tell, mut started) = mpsc::unbounded_channel();
+    let (sender, mut started) = mpsc::unbounded_channel();
     let begins = |life: u32| {
-        let tell = tell.clone();
-        move || tell.send(life).unwrap()
+        let sender = sender.clone();
+        move || sender.send(life).unwrap()
     };
     let member = client(&server).await;
     let first = run_gated(&member, repetition, begins(1), &gate).await;
@@ -273,43 +274,43 @@ async fn die_and_come_back(repetition: Repetition) -> (Vec<u32>, Result<Bytes, S
 
 #[tokio::test]
 async fn a_command_that_was_interrupted_is_repeated() {
-    assert_eq!(die_and_come_back(Repetition::Repeat).await, (vec![1, 2], Ok("done".into())));
+    assert_eq!(die_and_join_again(Repetition::Repeat).await, (vec![1, 2], Ok("done".into())));
 }
 
 #[tokio::test]
-async fn a_command_that_was_interrupted_is_given_up_if_so_wanted() {
-    let (lives, outcome) = die_and_come_back(Repetition::GiveUp).await;
+async fn an_interrupted_command_is_given_up_if_so_configured() {
+    let (lives, outcome) = die_and_join_again(Repetition::GiveUp).await;
     assert_eq!(lives, [1]);
     assert!(outcome.unwrap_err().contains("interrupted"));
 }
 
-/// Says when a handler begins, and when it is dropped.
+/// Reports when a handler begins, and when it is dropped.
 struct Handling(mpsc::UnboundedSender<&'static str>);
 
 impl Handling {
-    fn begin(tell: &mpsc::UnboundedSender<&'static str>) -> Self {
-        tell.send("begins").unwrap();
-        Handling(tell.clone())
+    fn begin(sender: &mpsc::UnboundedSender<&'static str>) -> Self {
+        sender.send("begins").unwrap();
+        Handling(sender.clone())
     }
 }
 
 impl Drop for Handling {
     fn drop(&mut self) {
-        // Fails when the test is over.
+        // Fails when the test has ended.
         let _ = self.0.send("stops");
     }
 }
 
-/// It used to work on, and another client with its id did the same work at the same time.
+/// It used to keep working, and another client with its id did the same work at the same time.
 #[tokio::test]
-async fn a_client_that_is_cut_off_stops_by_itself_and_waits_for_its_place() {
+async fn a_disconnected_client_stops_by_itself_and_waits_for_its_node() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, cut_off) = (client(&server).await, client_behind(&proxy).await);
     let first = within(CommandClient::join(&cut_off, "/fleet", "a")).await.unwrap();
-    let (tell, mut told) = mpsc::unbounded_channel();
+    let (sender, mut started) = mpsc::unbounded_channel();
     let first = tokio::spawn(first.run(move |_| {
-        let handling = Handling::begin(&tell);
+        let handling = Handling::begin(&sender);
         async move {
             let _handling = handling;
             std::future::pending::<Result<&str, String>>().await
@@ -317,10 +318,10 @@ async fn a_client_that_is_cut_off_stops_by_itself_and_waits_for_its_place() {
     }));
     let console = Dispatcher::new(&zk, "/fleet").unwrap();
     let mut dispatched = console.dispatch("x").await.unwrap();
-    assert_eq!(within(told.recv()).await, Some("begins"));
+    assert_eq!(within(started.recv()).await, Some("begins"));
     proxy.partition();
-    assert_eq!(within(told.recv()).await, Some("stops"));
-    // Nobody has told it yet.
+    assert_eq!(within(started.recv()).await, Some("stops"));
+    // No server has told it yet.
     assert!(!cut_off.session().state().is_connected());
     let gate = Arc::new(Semaphore::new(1));
     let second = run_gated(&zk, Repetition::Repeat, || {}, &gate).await;
@@ -329,7 +330,7 @@ async fn a_client_that_is_cut_off_stops_by_itself_and_waits_for_its_place() {
     proxy.heal();
     second.abort();
     let _dispatched = console.dispatch_to(["a"], "y").await.unwrap();
-    assert_eq!(within(told.recv()).await, Some("begins"));
+    assert_eq!(within(started.recv()).await, Some("begins"));
     assert!(!first.is_finished());
 }
 
@@ -370,14 +371,14 @@ async fn sweep(fault: Fault, is_console: bool) {
         assert_eq!(*log.lock().unwrap(), ["one", "two"], "skip {skip}");
         running.abort();
         if lost.fired() == 0 {
-            assert!(skip > 1, "the fault hardly ever struck");
+            assert!(skip > 1, "the fault was hardly ever triggered");
             return;
         }
     }
 }
 
 #[tokio::test]
-async fn only_so_many_commands_are_kept() {
+async fn only_the_latest_commands_are_kept() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let console = Dispatcher::new(&zk, "/fleet").unwrap().history_max(2);
@@ -391,7 +392,7 @@ async fn only_so_many_commands_are_kept() {
     let error = within(oldest.next()).await.unwrap().unwrap_err();
     assert_eq!(error.client_kind(), Some(&ErrorKind::NoNode));
     assert!(within(oldest.next()).await.is_none());
-    // Who was away gets what was kept, in order.
+    // A client that was absent gets the commands that were kept, in order.
     let log = Log::default();
     let mut last = console.dispatch_to(["away"], "4").await.unwrap();
     let _running = run_logging(&zk, "away", &log).await;
@@ -426,7 +427,7 @@ async fn failures_are_acknowledged_and_foreign_nodes_ignored() {
 }
 
 #[tokio::test]
-async fn commands_go_on_in_the_next_session_and_on_a_restarted_server() {
+async fn commands_continue_in_the_next_session_and_on_a_restarted_server() {
     let mut server = TestServer::start();
     let (zk, member) = (client(&server).await, client(&server).await);
     let log = Log::default();

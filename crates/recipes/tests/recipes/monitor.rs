@@ -1,4 +1,4 @@
-//! Machines that publish how they are, and who watches them.
+//! Machines that publish their status, and monitors that watch them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use herdsman_recipes::monitor::{Monitor, MonitorEvent, Reporter};
 use herdsman_testing::{TestProxy, TestServer};
 use serde::{Deserialize, Serialize};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Load {
@@ -18,7 +18,7 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// The next event in short: `+m1 3`, `~m1 4`, `?m1 4` (stale), `-m1 4`.
 async fn next(monitor: &mut Monitor<Load>) -> String {
-    let (sign, machine) = match within(monitor.next()).await.expect("the stream goes on") {
+    let (sign, machine) = match within(monitor.next()).await.expect("the stream continues") {
         MonitorEvent::Joined(machine) => ('+', machine),
         MonitorEvent::Updated(machine) => ('~', machine),
         MonitorEvent::Stale(machine) => ('?', machine),
@@ -52,7 +52,7 @@ async fn a_monitor_sees_joins_updates_and_leaves() {
 }
 
 #[tokio::test]
-async fn silence_is_noticed_and_a_sign_of_life_ends_it() {
+async fn a_silent_machine_is_stale_until_its_next_report() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let one = within(Reporter::start(&zk, "/m", "m1", &Load { cpu: 1 })).await.unwrap();
@@ -69,7 +69,7 @@ async fn silence_is_noticed_and_a_sign_of_life_ends_it() {
 }
 
 #[tokio::test]
-async fn a_monitor_that_is_cut_off_calls_nobody_silent() {
+async fn a_disconnected_monitor_reports_no_machine_as_stale() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, watching) = (client(&server).await, client_behind(&proxy).await);
@@ -79,21 +79,21 @@ async fn a_monitor_that_is_cut_off_calls_nobody_silent() {
     proxy.refuse_connections();
     proxy.cut();
     eventually(|| !watching.state().is_connected()).await;
-    // Far longer than the limit: were it counted, the machine would be reported.
+    // Far longer than the limit: if it counted, the machine would be reported.
     let event = tokio::time::timeout(Duration::from_secs(1), monitor.next()).await;
     assert!(event.is_err(), "{event:?}");
     within(one.publish(&Load { cpu: 2 })).await.unwrap();
     proxy.accept_connections();
     let mut event = next(&mut monitor).await;
     if event == "?m1 1" {
-        // Connected again, and on a slow machine silence counts before the news has been read.
+        // Connected again, and on a slow machine the silence counts before the events have been read.
         event = next(&mut monitor).await;
     }
     assert_eq!(event, "~m1 2");
 }
 
 #[tokio::test]
-async fn a_machine_is_there_again_after_the_end_of_its_session() {
+async fn a_machine_joins_again_after_the_end_of_its_session() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let _one = within(Reporter::start(&other, "/m", "m1", &Load { cpu: 1 })).await.unwrap();
@@ -109,7 +109,7 @@ async fn a_machine_is_there_again_after_the_end_of_its_session() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_reported_and_the_stream_goes_on() {
+async fn unreadable_data_is_reported_and_the_stream_continues() {
     let server = TestServer::start();
     let zk = client(&server).await;
     zk.create("/m/broken", "{not json").parents().await.unwrap();

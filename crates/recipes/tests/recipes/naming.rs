@@ -1,4 +1,4 @@
-//! Names: unique, hierarchical, with aliases, whatever is lost on the way.
+//! Names: unique, hierarchical, with aliases, whatever replies are lost.
 
 use herdsman_client::{Client, ErrorKind, Outcome};
 use herdsman_recipes::naming::{Resolved, SessionName};
@@ -6,8 +6,8 @@ use herdsman_recipes::{Error, NameRegistry};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::lock_loss::sweep;
-use crate::world::{client, client_behind, eventually, within};
 
 fn registry(zk: &Client) -> NameRegistry {
     NameRegistry::new(zk, "/names").unwrap()
@@ -55,7 +55,7 @@ async fn names_are_unique_and_found_by_others() {
 }
 
 #[tokio::test]
-async fn a_name_of_a_session_goes_with_it_and_its_holder_notices() {
+async fn a_name_of_a_session_ends_with_it_and_its_holder_notices() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let (ours, theirs) = (registry(&zk), registry(&other));
@@ -71,7 +71,7 @@ async fn a_name_of_a_session_goes_with_it_and_its_holder_notices() {
     assert!(next.token() > held.token());
     assert_eq!(within(held.unbind()).await, Err(Error::Lost));
     assert_eq!(payload_of(&ours, "hosts/web").await.as_deref(), Some("2"));
-    // Somebody else may unbind it.
+    // Another client may unbind it.
     ours.unbind("hosts/web").await.unwrap();
     within(next.lost()).await;
     let again = within(theirs.bind_for_session("hosts/web", "3")).await.unwrap();
@@ -148,7 +148,7 @@ async fn cached_names_are_looked_up_without_a_request() {
     assert_eq!(within(cached.wait_until("c", |found| found.is_none())).await.unwrap(), None);
     proxy.partition();
     names.unbind("a/b").await.unwrap();
-    assert_eq!(cached.lookup("a/b").unwrap().unwrap().payload, "2", "what it saw last");
+    assert_eq!(cached.lookup("a/b").unwrap().unwrap().payload, "2", "the last known state");
     proxy.heal();
     within(cached.wait_until("a/b", |found| found.is_none())).await.unwrap();
     behind.close().await.unwrap();
@@ -157,7 +157,7 @@ async fn cached_names_are_looked_up_without_a_request() {
 }
 
 #[tokio::test]
-async fn ids_below_a_name_are_given_once_and_are_no_names() {
+async fn ids_below_a_name_are_issued_once_and_are_not_names() {
     let server = TestServer::start();
     let (ours, theirs) = (registry(&client(&server).await), registry(&client(&server).await));
     let mut ids = Vec::new();

@@ -1,4 +1,4 @@
-//! A server that behaves as those of other versions do. It stands before a real one and changes what passes.
+//! A server that behaves like those of other versions: a proxy in front of a real one that changes messages.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -11,10 +11,10 @@ use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-/// Writes are refused with this error by a server that has lost its quorum. Apache's goes on with the sessions of the
-/// ensemble then.
+/// The error with which a server that has lost its quorum rejects writes. In this state Apache's keeps serving the
+/// sessions of the ensemble.
 pub const NOT_READ_ONLY: i32 = -119;
-/// What a server answers that has failed inside, before or after it has carried out the request.
+/// The answer of a server with an internal failure, before or after it has carried out the request.
 pub const SYSTEM_ERROR: i32 = -1;
 
 const WRITES: [OpCode; 5] =
@@ -28,10 +28,10 @@ pub struct OtherServer {
 
 #[derive(Default)]
 struct Behaviour {
-    /// The error with which writes are refused; 0 if they are not.
+    /// The error with which writes are rejected; 0 if they are not.
     refusal: AtomicI32,
     refused: AtomicUsize,
-    /// A transaction is answered without the stats of what it has created.
+    /// Transactions are answered without the stats of what they have created.
     tells_no_stats: AtomicBool,
 }
 
@@ -67,13 +67,13 @@ impl OtherServer {
         self.behaviour.tells_no_stats.store(true, Ordering::SeqCst);
     }
 
-    /// How many writes were refused.
+    /// Returns how many writes were rejected.
     pub fn refused(&self) -> usize {
         self.behaviour.refused.load(Ordering::SeqCst)
     }
 }
 
-/// Carries one connection until either side ends it.
+/// Forwards one connection until either side ends it.
 async fn carry(behaviour: Arc<Behaviour>, client: TcpStream, upstream: SocketAddr) {
     let Ok(server) = TcpStream::connect(upstream).await else {
         return;
@@ -134,7 +134,7 @@ async fn write_replies(
     Ok(())
 }
 
-/// Turns each creation of a transaction into the kind that is answered with a path alone.
+/// Changes each creation of a transaction to the kind that is answered with only a path.
 fn ask_for_no_stats(frame: &mut [u8]) {
     let header = |op: OpCode| [&op.code().to_be_bytes()[..], &[0], &(-1i32).to_be_bytes()].concat();
     let (with_stat, without) = (header(OpCode::Create2), header(OpCode::Create));
@@ -146,7 +146,7 @@ fn ask_for_no_stats(frame: &mut [u8]) {
     }
 }
 
-/// A frame with its length.
+/// Reads a frame with its length.
 async fn read_frame(from: &mut OwnedReadHalf) -> io::Result<Vec<u8>> {
     let mut frame = vec![0; 4];
     from.read_exact(&mut frame).await?;

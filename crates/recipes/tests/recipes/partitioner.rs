@@ -1,4 +1,4 @@
-//! Items divided among members: never two owners, in the end always one.
+//! Items divided among members: never two owners, and in the end always one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use herdsman_recipes::partitioner::{Partitioner, Release, Update};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{SESSION_TIMEOUT, client, client_behind, eventually, within};
+use crate::common::{SESSION_TIMEOUT, client, client_behind, eventually, within};
 
 fn items(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("i{number:02}")).collect()
@@ -20,7 +20,7 @@ async fn join(zk: &Client, member: &str, count: usize) -> Partitioner {
     within(options.settle(Duration::from_millis(20)).join()).await.unwrap()
 }
 
-/// The names of what the next update says was acquired.
+/// The names of the items that the next update reports as acquired.
 async fn acquired(partitioner: &mut Partitioner) -> BTreeSet<String> {
     match within(partitioner.next()).await {
         Some(Update::Acquired(items)) => items.into_iter().map(|owned| owned.item).collect(),
@@ -50,7 +50,7 @@ async fn one_member_gets_everything_and_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn a_newcomer_gets_items_only_after_they_were_released() {
+async fn a_new_member_gets_items_only_after_they_were_released() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let mut a = join(&zk, "a", 4).await;
@@ -98,7 +98,7 @@ async fn members_that_share_a_client_do_not_take_each_others_items() {
     assert_eq!(back, got);
 }
 
-/// Owner nodes of the same id and session used to be taken for one's own.
+/// Owner nodes of the same id and session used to be taken for a member's own.
 #[tokio::test]
 async fn members_with_one_id_on_one_client_do_not_take_each_others_items() {
     let server = TestServer::start();
@@ -115,8 +115,8 @@ async fn members_with_one_id_on_one_client_do_not_take_each_others_items() {
     assert_eq!(second.owned().len(), 3);
 }
 
-/// A member that waits for a reply used not to notice that its session was lost before that reply was given up, after
-/// several session timeouts.
+/// A member that waited for a reply used not to notice that its session was lost before it gave up on that reply,
+/// after several session timeouts.
 #[tokio::test]
 async fn a_member_that_waits_for_a_reply_knows_when_its_items_are_lost() {
     let server = TestServer::start();
@@ -139,7 +139,7 @@ async fn a_member_that_waits_for_a_reply_knows_when_its_items_are_lost() {
     assert_eq!(a.owned().len(), 2);
     let session = zk.session();
     within(session.wait_for(|state| state == ConnectionState::Lost || state.is_final())).await;
-    // No time of its own passes between the two.
+    // The clock does not advance between the two.
     let noticed = tokio::time::timeout(SESSION_TIMEOUT / 4, async {
         while !a.owned().is_empty() {
             tokio::task::yield_now().await;
@@ -149,13 +149,13 @@ async fn a_member_that_waits_for_a_reply_knows_when_its_items_are_lost() {
     assert!(matches!(within(a.next()).await, Some(Update::Lost(lost)) if lost.len() == 2));
 }
 
-/// A user who reads no updates must not keep the member from noticing anything.
+/// A user that reads no updates must not keep the member from noticing anything.
 #[tokio::test]
 async fn a_member_whose_updates_are_not_read_knows_when_its_items_are_lost() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let mut a = join(&zk, "a", 1).await;
-    // Eight updates may wait, and each round makes two. The last ones find no room.
+    // Eight updates may wait, and each round makes two. The last ones do not fit.
     for _ in 0..5 {
         eventually(|| a.owned().len() == 1).await;
         server.expire_session(zk.session().id());
@@ -169,7 +169,7 @@ async fn a_member_whose_updates_are_not_read_knows_when_its_items_are_lost() {
 }
 
 #[tokio::test]
-async fn dropping_a_partitioner_gives_its_items_away() {
+async fn dropping_a_partitioner_releases_its_items() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let mut a = join(&zk, "a", 2).await;
@@ -208,7 +208,7 @@ async fn a_member_that_leaves_before_it_knows_of_an_item_does_not_keep_it() {
     other.create("/p/owners", "").parents().await.unwrap();
     let rule = Rule::new(Fault::CutBeforeReply).on(OpCode::Create2).path_containing("/owners/i00");
     let lost = proxy.add_rule(rule);
-    // The one that is open stays open until the reply is lost.
+    // The open connection stays until the reply is lost.
     proxy.refuse_connections();
     let a = join(&zk, "a", 1).await;
     within(lost.until_fired()).await;
@@ -219,7 +219,7 @@ async fn a_member_that_leaves_before_it_knows_of_an_item_does_not_keep_it() {
 }
 
 #[tokio::test]
-async fn the_end_of_a_session_is_told_and_tokens_grow() {
+async fn the_end_of_a_session_is_reported_and_tokens_grow() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let mut a = join(&zk, "a", 2).await;
@@ -231,7 +231,7 @@ async fn the_end_of_a_session_is_told_and_tokens_grow() {
     server.expire_session(zk.session().id());
     let Some(Update::Lost(lost)) = within(a.next()).await else { panic!("it is lost") };
     assert_eq!(lost.len(), 2);
-    // A confirmation that comes too late must not take away what is acquired meanwhile.
+    // A confirmation that arrives too late must not take away what is acquired meanwhile.
     let confirmed_late = asked;
     let mut seen = 0;
     while seen < 1 {
@@ -245,7 +245,7 @@ async fn the_end_of_a_session_is_told_and_tokens_grow() {
 }
 
 #[tokio::test]
-async fn an_owner_node_that_somebody_deletes_is_a_lost_item() {
+async fn a_deleted_owner_node_is_a_lost_item() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let mut a = join(&zk, "a", 2).await;
@@ -260,17 +260,17 @@ async fn an_owner_node_that_somebody_deletes_is_a_lost_item() {
 async fn foreign_nodes_are_left_alone() {
     let server = TestServer::start();
     let zk = client(&server).await;
-    zk.create("/p/owners/stranger", "?").parents().await.unwrap();
+    zk.create("/p/owners/foreign", "?").parents().await.unwrap();
     zk.create("/p/owners/i00", "by hand").await.unwrap();
     let mut a = join(&zk, "a", 2).await;
     assert_eq!(acquired(&mut a).await, BTreeSet::from(["i01".to_owned()]));
     zk.delete("/p/owners/i00").await.unwrap();
     assert_eq!(acquired(&mut a).await, BTreeSet::from(["i00".to_owned()]));
-    assert_eq!(zk.get("/p/owners/stranger").await.unwrap().data, "?");
+    assert_eq!(zk.get("/p/owners/foreign").await.unwrap().data, "?");
 }
 
 #[tokio::test]
-async fn an_item_whose_creation_was_not_answered_is_ours_all_the_same() {
+async fn an_item_whose_creation_was_not_answered_is_still_ours() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
@@ -323,12 +323,12 @@ async fn bad_input_is_refused_and_leaves_nothing_behind() {
     assert!(zk.exists("/p").await.unwrap().is_none());
 }
 
-/// Who works on which item, as the members themselves know it. Entering twice is the mistake that
-/// this recipe is there to prevent.
+/// The worker of each item, as the members themselves know it. Entering twice is the error that this recipe must
+/// prevent.
 #[derive(Clone, Default)]
-struct Workshop(Arc<Mutex<BTreeMap<String, String>>>);
+struct Workers(Arc<Mutex<BTreeMap<String, String>>>);
 
-impl Workshop {
+impl Workers {
     fn enter(&self, member: &str, item: &str) {
         let before = self.0.lock().unwrap().insert(item.to_owned(), member.to_owned());
         assert_eq!(before, None, "{item} has two workers, now {member}");
@@ -338,7 +338,7 @@ impl Workshop {
         self.0.lock().unwrap().remove(item);
     }
 
-    /// All items are worked on, by all members, and nobody has two more than another.
+    /// Returns whether all items are worked on, by all members, and no member has two more than another.
     fn is_shared_evenly(&self, items: usize, members: usize) -> bool {
         let workers = self.0.lock().unwrap();
         let mut shares = BTreeMap::<&str, usize>::new();
@@ -351,12 +351,12 @@ impl Workshop {
     }
 }
 
-/// Works until it is told to stop.
+/// Works until it receives the signal to stop.
 async fn work(
     zk: Client,
     member: String,
     count: usize,
-    workshop: Workshop,
+    workers: Workers,
     stop: tokio::sync::oneshot::Receiver<()>,
 ) {
     let mut partitioner = join(&zk, &member, count).await;
@@ -370,15 +370,15 @@ async fn work(
         match update {
             Update::Acquired(items) => {
                 for owned in items {
-                    workshop.enter(&member, &owned.item);
+                    workers.enter(&member, &owned.item);
                     ours.insert(owned.item);
                 }
             }
             Update::Release(release) => {
-                // To wind down takes a while; the items must wait for that.
+                // Stopping takes a while; the items must wait for that.
                 tokio::time::sleep(Duration::from_millis(20)).await;
                 for item in release.items() {
-                    workshop.leave(item);
+                    workers.leave(item);
                     ours.remove(item);
                 }
             }
@@ -386,17 +386,17 @@ async fn work(
         }
     }
     for item in &ours {
-        workshop.leave(item);
+        workers.leave(item);
     }
-    // What was acquired and not read was not worked on.
+    // Items that were acquired, but whose update was not read, were not worked on.
     within(partitioner.leave()).await;
 }
 
 #[tokio::test]
-async fn members_that_come_and_go_never_work_on_the_same_item() {
+async fn members_that_join_and_leave_never_work_on_the_same_item() {
     const ITEMS: usize = 12;
     let server = TestServer::start();
-    let workshop = Workshop::default();
+    let workers = Workers::default();
     let mut rng = fastrand::Rng::with_seed(4);
     let mut members = Vec::new();
     for round in 0..14 {
@@ -404,7 +404,7 @@ async fn members_that_come_and_go_never_work_on_the_same_item() {
             let (stop, stopped) = tokio::sync::oneshot::channel();
             let zk = client(&server).await;
             let member = format!("m{round}");
-            let working = work(zk, member, ITEMS, workshop.clone(), stopped);
+            let working = work(zk, member, ITEMS, workers.clone(), stopped);
             members.push((stop, tokio::spawn(working)));
         } else {
             let (stop, working) = members.swap_remove(rng.usize(..members.len()));
@@ -413,19 +413,20 @@ async fn members_that_come_and_go_never_work_on_the_same_item() {
         }
         eventually(|| {
             assert!(members.iter().all(|(_, working)| !working.is_finished()));
-            workshop.is_shared_evenly(ITEMS, members.len())
+            workers.is_shared_evenly(ITEMS, members.len())
         })
         .await;
     }
 }
 
-/// Reads the history of the owner nodes until it has seen `end`: creation and deletion must take
-/// turns, or the item had two owners. Gives how often items changed hands.
+/// Reads the history of the owner nodes until it has seen `end`: creation and deletion must alternate, or the item
+/// had two owners. Returns how often items changed owners.
 async fn check_history(mut history: PersistentWatch, end: &str) -> usize {
     let mut alive = BTreeSet::new();
     let mut created = 0;
     loop {
-        let WatchUpdate::Event(event) = within(history.next()).await.expect("it goes on") else {
+        let WatchUpdate::Event(event) = within(history.next()).await.expect("the stream continues")
+        else {
             panic!("part of the history is missing");
         };
         let item = event.path.strip_prefix("/p/owners/").unwrap_or_default().to_owned();
@@ -446,7 +447,7 @@ async fn check_history(mut history: PersistentWatch, end: &str) -> usize {
 }
 
 /// Reads updates and confirms what is asked, until the task is aborted.
-async fn obey(mut partitioner: Partitioner, tokens: Arc<Mutex<BTreeMap<String, u64>>>) {
+async fn confirm_all(mut partitioner: Partitioner, tokens: Arc<Mutex<BTreeMap<String, u64>>>) {
     while let Some(update) = partitioner.next().await {
         if let Update::Acquired(items) = update {
             for owned in items {
@@ -469,22 +470,22 @@ async fn members_that_die_at_random_lose_no_item() {
     for number in 0..3 {
         let zk = client(&server).await;
         let partitioner = join(&zk, &format!("m{number}"), ITEMS).await;
-        members.push((zk, tokio::spawn(obey(partitioner, tokens.clone()))));
+        members.push((zk, tokio::spawn(confirm_all(partitioner, tokens.clone()))));
     }
     for round in 3..15 {
         let victim = rng.usize(..members.len());
         if rng.bool() {
-            // It comes back in its next session.
+            // It joins again in its next session.
             server.expire_session(members[victim].0.session().id());
         } else {
-            // It is gone for good, and another comes.
+            // It does not return, and another one joins.
             let (zk, working) = members.swap_remove(victim);
             working.abort();
             server.expire_session(zk.session().id());
             drop(zk);
             let zk = client(&server).await;
             let partitioner = join(&zk, &format!("m{round}"), ITEMS).await;
-            members.push((zk, tokio::spawn(obey(partitioner, tokens.clone()))));
+            members.push((zk, tokio::spawn(confirm_all(partitioner, tokens.clone()))));
         }
     }
     within(async {
@@ -496,7 +497,7 @@ async fn members_that_die_at_random_lose_no_item() {
                     break;
                 }
                 Ok((_, watch)) => drop(watch.await),
-                // A container without children goes.
+                // The server deletes a container without children.
                 Err(_) => tokio::task::yield_now().await,
             }
         }

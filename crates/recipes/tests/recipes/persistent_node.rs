@@ -1,4 +1,4 @@
-//! A persistent node is there, and ours, whatever happens.
+//! A persistent node exists, and is ours, whatever happens.
 
 use herdsman_client::{Acl, Client, ErrorKind, Perms};
 use herdsman_recipes::Error;
@@ -6,7 +6,7 @@ use herdsman_recipes::persistent_node::{OnForeignNode, PersistentNode, Presence}
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 async fn started(zk: &Client, path: &str, data: &'static str) -> PersistentNode {
     let node = PersistentNode::at(zk, path, data).start().unwrap();
@@ -58,9 +58,9 @@ async fn dropping_it_deletes_the_node_in_the_background() {
     eventually(|| server.watch_count() == 0).await;
 }
 
-// Dubbo #869, #2972, #2975: somebody deletes a registration and its owner never notices.
+// Dubbo #869, #2972, #2975: a registration is deleted and its owner never notices.
 #[tokio::test]
-async fn a_node_that_somebody_deletes_comes_back() {
+async fn a_deleted_node_is_put_back() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let node = started(&zk, "/group/n", "x").await;
@@ -73,7 +73,7 @@ async fn a_node_that_somebody_deletes_comes_back() {
 }
 
 #[tokio::test]
-async fn it_comes_back_in_the_next_session() {
+async fn it_is_put_back_in_the_next_session() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let node = started(&zk, "/n", "x").await;
@@ -87,8 +87,8 @@ async fn it_comes_back_in_the_next_session() {
     within(node.wait_until_present()).await.unwrap();
 }
 
-// Dubbo #5125, #5135, #12646, #12740: the node of an earlier session is taken for the own one, and
-// the registration vanishes when that session expires.
+// Dubbo #5125, #5135, #12646, #12740: the node of an earlier session is taken for the own one, and the registration
+// vanishes when that session expires.
 #[tokio::test]
 async fn a_node_that_an_earlier_session_has_left_is_replaced() {
     let server = TestServer::start();
@@ -98,25 +98,25 @@ async fn a_node_that_an_earlier_session_has_left_is_replaced() {
     let stat = zk.exists("/n").await.unwrap().unwrap();
     assert_eq!(stat.ephemeral_owner, zk.session().id().0);
     server.expire_session(earlier.session().id());
-    assert_eq!(zk.exists("/n").await.unwrap(), Some(stat), "it does not go with that session");
+    assert_eq!(zk.exists("/n").await.unwrap(), Some(stat), "it does not end with that session");
     within(node.close()).await.unwrap();
 }
 
 #[tokio::test]
-async fn those_who_watch_never_see_a_replaced_node_missing() {
+async fn watchers_never_see_a_replaced_node_missing() {
     let server = TestServer::start();
     let (earlier, zk) = (client(&server).await, client(&server).await);
     earlier.create("/n", "").ephemeral().await.unwrap();
     let node = started(&zk, "/n", "").await;
     let stat = zk.exists("/n").await.unwrap().unwrap();
-    // One transaction: nobody can read between deletion and creation.
+    // One transaction: no client can read between deletion and creation.
     assert_eq!(stat.czxid, stat.mzxid);
     assert_eq!(zk.exists("/").await.unwrap().unwrap().pzxid, stat.czxid);
     drop(node);
 }
 
 #[tokio::test]
-async fn it_can_wait_for_a_foreign_node_to_go() {
+async fn it_can_wait_until_a_foreign_node_is_deleted() {
     let server = TestServer::start();
     let (first, zk) = (client(&server).await, client(&server).await);
     first.create("/n", "first").ephemeral().await.unwrap();
@@ -157,7 +157,7 @@ async fn a_persistent_one_is_taken_over_with_new_data() {
     within(node.set_data("newer")).await.unwrap();
     assert_eq!(zk.get("/n/child").await.unwrap().data, "");
     let error = within(node.close()).await.unwrap_err();
-    assert_eq!(error.client_kind(), Some(&ErrorKind::NotEmpty), "it says what it cannot do");
+    assert_eq!(error.client_kind(), Some(&ErrorKind::NotEmpty), "the obstacle is reported");
 }
 
 #[tokio::test]
@@ -201,9 +201,9 @@ async fn lost_replies_have_no_double_effect() {
     }
 }
 
-/// Another node of the same session with the same beginning used to be taken for one's own.
+/// Another node of the same session with the same prefix used to be taken for our own.
 #[tokio::test]
-async fn a_sequential_one_whose_reply_is_lost_leaves_others_of_its_session_alone() {
+async fn a_sequential_one_whose_reply_is_lost_spares_others_of_its_session() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
@@ -226,7 +226,7 @@ async fn a_sequential_one_whose_reply_is_lost_leaves_others_of_its_session_alone
     eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
 }
 
-/// It is still being created when nobody wants it any more.
+/// It is still being created when it is no longer wanted.
 #[tokio::test]
 async fn a_sequential_one_that_is_closed_before_its_reply_leaves_nothing_behind() {
     let server = TestServer::start();
@@ -245,9 +245,9 @@ async fn a_sequential_one_that_is_closed_before_its_reply_leaves_nothing_behind(
     eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
 }
 
-/// The deletion was repeated when its reply was lost, whatever was there by then.
+/// The deletion used to be repeated when its reply was lost, whatever node existed by then.
 #[tokio::test]
-async fn closing_leaves_a_node_that_the_same_session_made_since_alone() {
+async fn closing_spares_a_later_node_of_the_same_session() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
@@ -266,7 +266,7 @@ async fn closing_leaves_a_node_that_the_same_session_made_since_alone() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_to_a_replacement_is_no_harm() {
+async fn a_lost_reply_to_a_replacement_does_no_harm() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (earlier, zk) = (client(&server).await, client_behind(&proxy).await);

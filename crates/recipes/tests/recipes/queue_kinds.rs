@@ -11,7 +11,7 @@ use herdsman_recipes::queue::{
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 #[tokio::test]
 async fn the_smallest_priority_goes_first() {
@@ -28,7 +28,7 @@ async fn the_smallest_priority_goes_first() {
         assert_eq!(item.payload(), expected);
         item.done().await.unwrap();
     }
-    // What is put back keeps its priority.
+    // An item that is put back keeps its priority.
     queue.offer(1, "first").await.unwrap();
     queue.offer(2, "second").await.unwrap();
     queue.take().await.unwrap().requeue().await.unwrap();
@@ -58,7 +58,7 @@ async fn an_item_is_not_early_by_the_servers_clock() {
     producer.offer(Duration::from_millis(200), "second").await.unwrap();
     producer.offer(Duration::from_millis(100), "first").await.unwrap();
     assert_eq!(within(waiting).await.unwrap(), ["first", "second", "third"]);
-    // Of Curator's, put back without a time: due at once.
+    // One of Curator's, put back without a time: due at once.
     zk.create("/q/queue-", &b"\0\x01\0\x01\x01\0\0\0\x01x\x02"[..]).sequential().await.unwrap();
     producer.offer(Duration::from_secs(3600), "not today").await.unwrap();
     producer.offer_at(SystemTime::UNIX_EPOCH + Duration::from_secs(1), "old").await.unwrap();
@@ -69,7 +69,7 @@ async fn an_item_is_not_early_by_the_servers_clock() {
 }
 
 #[tokio::test]
-async fn a_removal_by_id_that_is_dropped_in_the_middle_leaves_no_lock() {
+async fn a_removal_by_id_that_is_dropped_half_way_leaves_no_lock() {
     for fault in [Fault::HoldReply, Fault::CutBeforeReply] {
         let server = TestServer::start();
         let proxy = TestProxy::start(server.address());
@@ -83,7 +83,7 @@ async fn a_removal_by_id_that_is_dropped_in_the_middle_leaves_no_lock() {
         removing.abort();
         assert!(removing.await.unwrap_err().is_cancelled());
         locking.release();
-        // Begun means done; but most of all, nobody else is kept from the item.
+        // Once begun, it is completed; above all, the item is not blocked for other consumers.
         let queue = IdQueue::new(&other, "/q").unwrap();
         within(async { while !queue.is_empty().await.unwrap() {} }).await;
         let locks = || server.ephemerals(zk.session().id()).into_iter();
@@ -105,7 +105,7 @@ async fn delays_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn items_can_be_removed_by_id_unless_somebody_works_on_them() {
+async fn items_can_be_removed_by_id_unless_they_are_worked_on() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let queue = IdQueue::new(&zk, "/q").unwrap();
@@ -163,7 +163,7 @@ async fn a_sharded_queue_delivers_everything_from_all_shards() {
 }
 
 #[tokio::test]
-async fn numbers_are_called_in_order() {
+async fn tickets_take_turns_in_order() {
     let server = TestServer::start();
     let mut clients = Vec::new();
     let mut tickets = Vec::new();
@@ -181,7 +181,7 @@ async fn numbers_are_called_in_order() {
     let last = tickets.pop().unwrap();
     let mut positions = last.positions(Duration::from_millis(10)).unwrap();
     assert_eq!(within(positions.next()).await, Some(Ok(3)));
-    // The second loses its session; the third, which waits for it, moves up and is not called.
+    // The second loses its session; the third, which waits for it, moves up, but it is not its turn yet.
     server.expire_session(clients[1].session().id());
     assert_eq!(within(positions.next()).await, Some(Ok(2)));
     let (first, second) = (tickets.remove(0), tickets.remove(0));

@@ -1,5 +1,5 @@
-//! Queues at servers before 3.7, which do not tell the stat of what a transaction creates: it is read afterwards, and
-//! that may fail although the transaction was applied.
+//! Queues at servers before 3.7, which do not return the stat of what a transaction creates: it is read afterwards,
+//! and that may fail although the transaction was applied.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use herdsman_recipes::queue::{Queue, WorkQueue};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
+use crate::common::{client_behind, eventually, within};
 use crate::other_server::OtherServer;
-use crate::world::{client_behind, eventually, within};
 
 async fn older_server() -> (TestServer, TestProxy) {
     let server = TestServer::start();
@@ -20,15 +20,15 @@ async fn older_server() -> (TestServer, TestProxy) {
 }
 
 #[tokio::test]
-async fn a_take_whose_lock_cannot_be_looked_at_leaves_no_lock() {
+async fn a_take_whose_lock_cannot_be_read_leaves_no_lock() {
     let (server, proxy) = older_server().await;
     let options = Client::options().deadline(Duration::from_millis(300));
     let zk = within(options.connect(&proxy.connect_string())).await.unwrap();
     let queue = WorkQueue::new(&zk, "/q").unwrap();
     within(queue.offer("a")).await.unwrap();
     within(within(queue.take()).await.unwrap().give_back()).await.unwrap();
-    let look = Rule::new(Fault::HoldReply).on(OpCode::Exists).path_containing("/q-locks/");
-    let held = proxy.add_rule(look);
+    let read = Rule::new(Fault::HoldReply).on(OpCode::Exists).path_containing("/q-locks/");
+    let held = proxy.add_rule(read);
     let error = within(queue.poll()).await.unwrap_err();
     assert_eq!(error.client_kind(), Some(&ErrorKind::DeadlineExceeded));
     assert_eq!((error.outcome(), held.fired()), (Outcome::Applied, 1));
@@ -39,14 +39,14 @@ async fn a_take_whose_lock_cannot_be_looked_at_leaves_no_lock() {
 }
 
 #[tokio::test]
-async fn an_item_is_not_lost_with_the_look_at_its_receipt() {
+async fn an_item_is_not_lost_with_the_read_of_its_receipt() {
     let (server, proxy) = older_server().await;
     let zk = client_behind(&proxy).await;
     within(Queue::new(&zk, "/q").unwrap().offer("a")).await.unwrap();
     // Its first transaction creates a receipt.
     let queue = Queue::new(&zk, "/q").unwrap();
-    let look = Rule::new(Fault::CutBeforeReply).on(OpCode::Exists).path_containing("/q-receipts/");
-    let lost = proxy.add_rule(look);
+    let read = Rule::new(Fault::CutBeforeReply).on(OpCode::Exists).path_containing("/q-receipts/");
+    let lost = proxy.add_rule(read);
     proxy.refuse_connections();
     let session = zk.session().id();
     let polling = tokio::spawn(async move { queue.poll().await });

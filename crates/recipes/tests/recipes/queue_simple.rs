@@ -1,4 +1,4 @@
-//! The plain queue: order, at most once, lost replies, waiting without a herd, and bounds.
+//! The plain queue: order, at most once, lost replies, waiting without a herd effect, and bounds.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
 use crate::apache_locks::containers;
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 async fn names(zk: &Client, path: &str) -> Vec<String> {
     let mut names = zk.children(path).await.map_or(Vec::new(), |children| children.names);
@@ -18,7 +18,7 @@ async fn names(zk: &Client, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn items_come_out_in_the_order_in_which_they_went_in() {
+async fn items_are_taken_in_the_order_of_arrival() {
     let server = TestServer::start();
     let (producer, consumer) = (client(&server).await, client(&server).await);
     let (offers, takes) =
@@ -49,7 +49,7 @@ async fn the_layout_is_that_of_curators_simple_distributed_queue() {
     queue.offer("ours").await.unwrap();
     assert_eq!(names(&zk, "/q").await, ["qn-0000000000"]);
     assert_eq!(zk.get("/q/qn-0000000000").await.unwrap().data, "ours");
-    // What others put there is taken, what is no item is left alone.
+    // Items of other programs are taken, other nodes are left alone.
     zk.create("/q/README", "not an item").await.unwrap();
     zk.create("/q/qn-", "theirs").sequential().await.unwrap();
     assert_eq!(queue.take().await.unwrap(), "ours");
@@ -85,7 +85,7 @@ async fn the_layout_of_apache_is_that_of_zookeepers_distributed_queue() {
 
 /// Whatever is cut, each item is in the queue once, and taken once.
 #[tokio::test]
-async fn a_cut_at_any_request_of_apaches_queue_loses_and_doubles_nothing() {
+async fn a_cut_at_any_request_of_apaches_queue_neither_loses_nor_duplicates() {
     let server = TestServer::start();
     for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest] {
         for skipped in 0.. {
@@ -111,13 +111,13 @@ async fn a_cut_at_any_request_of_apaches_queue_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_makes_no_second_item_and_loses_none() {
+async fn a_lost_reply_neither_duplicates_nor_loses_an_item() {
     for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest] {
         let server = TestServer::start();
         let proxy = TestProxy::start(server.address());
         let zk = client_behind(&proxy).await;
         let queue = Queue::new(&zk, "/q").unwrap();
-        // The first write makes the receipt, the second sets it.
+        // The first write creates the receipt, the second sets it.
         for item in ["first", "second"] {
             let lost = proxy.once(OpCode::Multi, fault);
             within(queue.offer(item)).await.unwrap();
@@ -131,17 +131,17 @@ async fn a_lost_reply_makes_no_second_item_and_loses_none() {
         }
         assert!(queue.is_empty().await.unwrap());
         drop(queue);
-        // Receipts do not outlive the queue.
+        // Receipts are deleted with the queue's handle.
         eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
     }
 }
 
 #[tokio::test]
-async fn a_lost_reply_while_directories_are_made_is_no_doubt_about_the_item() {
+async fn a_reply_lost_while_directories_are_created_leaves_no_doubt_about_the_item() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
-    // One for the receipts, one for the queue, one for the gate.
+    // One for the receipts, one for the queue, one for the capacity node.
     let containers = Rule::new(Fault::CutBeforeReply).on(OpCode::CreateContainer).times(2);
     let (containers, gate) =
         (proxy.add_rule(containers), proxy.once(OpCode::Create2, Fault::CutBeforeReply));
@@ -152,14 +152,14 @@ async fn a_lost_reply_while_directories_are_made_is_no_doubt_about_the_item() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_with_the_reply_leaves_a_doubt_that_is_reported() {
+async fn a_session_that_ends_with_the_reply_is_an_unknown_outcome() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
     let queue = Queue::new(&zk, "/q").unwrap();
     queue.offer("item").await.unwrap();
     let lost = proxy.once(OpCode::Multi, Fault::CutBeforeReply);
-    // The connection that is open stays; once it is cut, there is none until the session has ended.
+    // The open connection stays; once it is cut, there is none until the session has ended.
     proxy.refuse_connections();
     let session = zk.session().id();
     let polling = tokio::spawn({
@@ -175,7 +175,7 @@ async fn a_session_that_ends_with_the_reply_leaves_a_doubt_that_is_reported() {
 }
 
 #[tokio::test]
-async fn a_take_that_is_dropped_in_the_middle_puts_the_item_back_in_its_place() {
+async fn a_take_that_is_dropped_half_way_puts_the_item_back_in_its_place() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
@@ -198,19 +198,19 @@ async fn a_take_that_is_dropped_in_the_middle_puts_the_item_back_in_its_place() 
     assert_eq!(queue.take().await.unwrap(), "b");
 }
 
-/// A client that gives up its single calls at once.
+/// Returns a client that gives up its single calls at once.
 fn hasty(zk: &Client) -> Client {
     zk.with_retry(RetryPolicy::never()).with_deadline(Duration::from_millis(20))
 }
 
-/// Waits for longer than the calls that this client has made so far may take. Its connection is silent.
+/// Waits for longer than the deadline of the calls that this client has made so far. No replies arrive meanwhile.
 async fn until_deadlines_have_passed(hasty: &Client) {
     let error = within(hasty.exists("/").send()).await.unwrap_err();
     assert!(error.is_deadline_exceeded(), "{error}");
 }
 
 #[tokio::test]
-async fn a_reply_that_comes_after_the_clients_deadline_loses_no_item() {
+async fn a_reply_after_the_clients_deadline_loses_no_item() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
@@ -238,7 +238,7 @@ async fn a_reply_that_comes_after_the_clients_deadline_loses_no_item() {
 }
 
 #[tokio::test]
-async fn an_item_is_put_back_however_long_the_connection_is_gone() {
+async fn an_item_is_put_back_however_long_the_connection_is_lost() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
@@ -251,7 +251,7 @@ async fn an_item_is_put_back_however_long_the_connection_is_gone() {
     assert!(whole.is_empty().await.unwrap());
     taking.abort();
     assert!(taking.await.unwrap_err().is_cancelled());
-    // The second time the deadline has passed, but what is queued is sent all the same.
+    // The second time the deadline has passed, but what is queued is still sent.
     let cut = Rule::new(Fault::CutBeforeRequest).on(OpCode::Multi).times(2);
     let cut = proxy.add_rule(cut);
     proxy.refuse_connections();
@@ -271,7 +271,7 @@ async fn a_deadline_for_single_calls_does_not_end_the_wait_for_an_item_or_for_ro
     let proxy = TestProxy::start(server.address());
     let (zk, other) = (client_behind(&proxy).await, client(&server).await);
     let queue = Queue::bounded(&hasty(&zk), "/q", 1).unwrap();
-    // The reply to each of its requests comes after the deadline.
+    // The reply to each of its requests arrives after the deadline.
     proxy.delay_replies(Duration::from_millis(60));
     let taking = tokio::spawn({
         let queue = queue.clone();
@@ -290,7 +290,7 @@ async fn a_deadline_for_single_calls_does_not_end_the_wait_for_an_item_or_for_ro
 }
 
 #[tokio::test]
-async fn a_waiting_consumer_outlives_its_session_and_the_server() {
+async fn a_waiting_consumer_survives_its_session_and_a_server_restart() {
     let mut server = TestServer::start();
     let zk = client(&server).await;
     let queue = Queue::new(&zk, "/q").unwrap();
@@ -305,8 +305,8 @@ async fn a_waiting_consumer_outlives_its_session_and_the_server() {
     eventually(|| server.watch_count() == 0).await;
 }
 
-/// Each item wakes the first consumer of the line twice (it comes, and goes) and the next one once,
-/// however many wait. In a herd it would be all of them, twice.
+/// Each item wakes the first consumer of the line twice (when it is created and when it is deleted) and the next one
+/// once, however many wait. With a herd effect it would wake all of them, twice.
 #[tokio::test]
 async fn an_item_wakes_one_consumer() {
     const CONSUMERS: usize = 8;

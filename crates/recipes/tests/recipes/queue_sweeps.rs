@@ -1,4 +1,4 @@
-//! Queues when the connection is cut at any request: no item is lost, doubled, or left locked.
+//! Queues when the connection is cut at any request: no item is lost, duplicated, or left locked.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use herdsman_recipes::queue::{
     DelayQueue, IdQueue, Queue, ShardedQueue, TicketQueue, WorkOptions, WorkQueue,
 };
 
+use crate::common::{client, eventually};
 use crate::lock_loss::{Run, sweep};
-use crate::world::{client, eventually};
 
-/// Waits until the client's session keeps nothing from others; the receipts of a queue go with its last handle.
+/// Waits until the client's session locks no item; the receipts of a queue are deleted with its last handle.
 async fn until_nothing_is_locked(run: &Run<'_>) {
     eventually(|| !run.own_nodes().iter().any(|path| path.contains("-locks/"))).await;
 }
 
 #[tokio::test]
-async fn a_cut_at_any_request_of_a_queue_loses_and_doubles_nothing() {
+async fn a_cut_at_any_request_of_a_queue_neither_loses_nor_duplicates() {
     sweep(async |run| {
         let queue = Queue::bounded(&run.zk, &run.path, 2).unwrap();
         let other = Queue::new(&client(run.server).await, &run.path).unwrap();
@@ -32,7 +32,7 @@ async fn a_cut_at_any_request_of_a_queue_loses_and_doubles_nothing() {
 }
 
 #[tokio::test]
-async fn a_cut_at_any_request_of_a_work_queue_loses_doubles_and_bars_nothing() {
+async fn a_cut_at_any_request_of_a_work_queue_loses_duplicates_and_blocks_nothing() {
     sweep(async |run| {
         let queue = WorkQueue::new(&run.zk, &run.path).unwrap();
         let other = WorkQueue::new(&client(run.server).await, &run.path).unwrap();
@@ -42,7 +42,7 @@ async fn a_cut_at_any_request_of_a_work_queue_loses_doubles_and_bars_nothing() {
         let a = queue.take().await.unwrap();
         assert_eq!((a.payload(), a.delivery()), (&"a".into(), 1));
         let b = other.take().await.unwrap();
-        assert_eq!(b.payload(), "b", "nobody else gets an item that is worked on");
+        assert_eq!(b.payload(), "b", "no other consumer gets an item that is worked on");
         a.give_back().await.unwrap();
         let a = queue.take().await.unwrap();
         assert_eq!(a.payload(), "a");
@@ -62,7 +62,7 @@ async fn a_cut_at_any_request_of_a_work_queue_loses_doubles_and_bars_nothing() {
 }
 
 #[tokio::test]
-async fn a_cut_at_any_request_of_an_id_queue_loses_doubles_and_bars_nothing() {
+async fn a_cut_at_any_request_of_an_id_queue_loses_duplicates_and_blocks_nothing() {
     sweep(async |run| {
         let queue = IdQueue::new(&run.zk, &run.path).unwrap();
         let other = IdQueue::new(&client(run.server).await, &run.path).unwrap();
@@ -92,7 +92,7 @@ async fn a_cut_at_any_request_of_an_id_queue_loses_doubles_and_bars_nothing() {
 }
 
 #[tokio::test]
-async fn a_cut_at_any_request_of_a_delay_queue_loses_doubles_and_bars_nothing() {
+async fn a_cut_at_any_request_of_a_delay_queue_loses_duplicates_and_blocks_nothing() {
     sweep(async |run| {
         let queue = DelayQueue::new(&run.zk, &run.path).unwrap();
         let other = DelayQueue::new(&client(run.server).await, &run.path).unwrap();
@@ -111,7 +111,7 @@ async fn a_cut_at_any_request_of_a_delay_queue_loses_doubles_and_bars_nothing() 
 }
 
 #[tokio::test]
-async fn a_cut_at_any_request_of_a_sharded_queue_loses_doubles_and_bars_nothing() {
+async fn a_cut_at_any_request_of_a_sharded_queue_loses_duplicates_and_blocks_nothing() {
     sweep(async |run| {
         let queue = ShardedQueue::open(&run.zk, &run.path, 2, WorkOptions::new()).await.unwrap();
         let items = BTreeSet::from(["a", "b", "c"].map(bytes::Bytes::from));

@@ -8,7 +8,7 @@ use herdsman_recipes::queue::{TypedWorkQueue, WorkOptions, WorkQueue};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 async fn names(zk: &Client, path: &str) -> Vec<String> {
     let mut names = zk.children(path).await.map_or(Vec::new(), |children| children.names);
@@ -17,7 +17,7 @@ async fn names(zk: &Client, path: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn an_item_that_somebody_works_on_is_not_given_to_others() {
+async fn an_item_that_is_worked_on_is_not_delivered_to_others() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let (one, two) = (WorkQueue::new(&one, "/q").unwrap(), WorkQueue::new(&two, "/q").unwrap());
@@ -51,7 +51,7 @@ async fn the_layout_is_that_of_curators_distributed_queue_with_a_lock_path() {
     item.done().await.unwrap();
     assert!(names(&zk, "/locks").await.is_empty());
 
-    // Items of others, batches, and what is no item.
+    // Items of other programs, batches, and a node that is not an item.
     zk.create("/q/README", "").await.unwrap();
     let batch = &b"\0\x01\0\x01\x01\0\0\0\x01x\x01\0\0\0\0\x02"[..];
     zk.create("/q/queue-", batch).sequential().await.unwrap();
@@ -62,7 +62,7 @@ async fn the_layout_is_that_of_curators_distributed_queue_with_a_lock_path() {
     assert!(queue.poll().await.unwrap().is_none());
     item.done().await.unwrap();
     assert_eq!(names(&zk, "/q").await, ["README"]);
-    // A lock of somebody else's bars the item.
+    // Another client's lock blocks the item.
     queue.offer("theirs").await.unwrap();
     let name = names(&zk, "/q").await.pop().unwrap();
     let theirs = client(&server).await;
@@ -71,14 +71,14 @@ async fn the_layout_is_that_of_curators_distributed_queue_with_a_lock_path() {
 }
 
 #[tokio::test]
-async fn an_item_that_is_dropped_comes_again_in_its_place() {
+async fn an_item_that_is_dropped_is_delivered_again_in_its_place() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let (one, two) = (WorkQueue::new(&one, "/q").unwrap(), WorkQueue::new(&two, "/q").unwrap());
     one.offer("a").await.unwrap();
     let a = one.take().await.unwrap();
     let waiting = tokio::spawn(async move { two.take().await });
-    // The one who waits watches items and locks.
+    // The waiting consumer watches items and locks.
     eventually(|| server.watch_count() == 2).await;
     drop(a);
     let again = within(waiting).await.unwrap().unwrap();
@@ -97,7 +97,7 @@ async fn an_item_that_is_dropped_comes_again_in_its_place() {
 }
 
 #[tokio::test]
-async fn a_lost_session_gives_the_item_to_another_and_takes_it_from_the_first() {
+async fn a_lost_session_moves_the_item_to_another_consumer() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let session = one.session().id();
@@ -120,7 +120,7 @@ async fn a_lost_session_gives_the_item_to_another_and_takes_it_from_the_first() 
 }
 
 #[tokio::test]
-async fn a_session_that_ends_with_the_reply_leaves_a_doubt_that_is_reported() {
+async fn a_session_that_ends_with_the_reply_is_an_unknown_outcome() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
@@ -139,7 +139,7 @@ async fn a_session_that_ends_with_the_reply_leaves_a_doubt_that_is_reported() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_neither_doubles_nor_loses_nor_bars_an_item() {
+async fn a_lost_reply_neither_duplicates_nor_loses_nor_blocks_an_item() {
     for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest] {
         let server = TestServer::start();
         let proxy = TestProxy::start(server.address());
@@ -167,7 +167,7 @@ async fn a_lost_reply_neither_doubles_nor_loses_nor_bars_an_item() {
 
 /// The lock of the next consumer has the same path as that of the former one.
 #[tokio::test]
-async fn a_fence_names_the_delivery_and_not_only_the_item() {
+async fn a_fence_identifies_the_delivery_and_not_only_the_item() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     one.create("/data", "0").await.unwrap();
@@ -186,9 +186,9 @@ async fn a_fence_names_the_delivery_and_not_only_the_item() {
     assert!(queue.is_empty().await.unwrap());
 }
 
-/// The reply to the first attempt is lost, and the second attempt runs into the deadline.
+/// The reply to the first attempt is lost, and the second attempt exceeds the deadline.
 #[tokio::test]
-async fn a_take_in_doubt_that_fails_leaves_no_lock() {
+async fn a_take_with_unknown_outcome_that_fails_leaves_no_lock() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let options = Client::options().deadline(Duration::from_millis(300));
@@ -208,7 +208,7 @@ async fn a_take_in_doubt_that_fails_leaves_no_lock() {
     assert!(within(queue.poll()).await.unwrap().is_some());
 }
 
-/// The first attempt was applied and its reply lost; the second one is refused without having been applied.
+/// The first attempt was applied and its reply lost; the second one fails without having been applied.
 #[tokio::test]
 async fn an_end_that_may_have_been_applied_is_not_reported_as_not_applied() {
     let server = TestServer::start();
@@ -221,14 +221,14 @@ async fn an_end_that_may_have_been_applied_is_not_reported_as_not_applied() {
     let lost = proxy.once(OpCode::Multi, Fault::CutBeforeReply);
     let ending = tokio::spawn(item.done());
     within(lost.until_fired()).await;
-    // The connection is not there again.
+    // The connection is not restored.
     let _ = zk.close().await;
     let error = within(ending).await.unwrap().unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown, "{error}");
 }
 
 #[tokio::test]
-async fn a_take_that_is_dropped_in_the_middle_leaves_no_lock() {
+async fn a_take_that_is_dropped_half_way_leaves_no_lock() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
@@ -248,7 +248,7 @@ async fn a_take_that_is_dropped_in_the_middle_leaves_no_lock() {
 }
 
 #[tokio::test]
-async fn an_item_that_is_never_done_goes_to_the_dead_letters() {
+async fn an_item_that_is_never_done_is_moved_to_the_dead_letters() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let options = WorkOptions::new().dead_letter("/dead", 2);
@@ -260,7 +260,7 @@ async fn an_item_that_is_never_done_goes_to_the_dead_letters() {
     item.give_back().await.unwrap();
     let item = queue.take().await.unwrap();
     assert_eq!((item.payload().as_ref(), item.delivery()), (&b"poison"[..], 2));
-    // The count goes with it.
+    // The count is moved with it.
     item.requeue().await.unwrap();
     let item = queue.take().await.unwrap();
     assert_eq!(item.payload(), "good");
@@ -275,7 +275,7 @@ async fn an_item_that_is_never_done_goes_to_the_dead_letters() {
 }
 
 #[tokio::test]
-async fn bytes_that_cannot_be_read_are_reported_once_and_out_of_the_way() {
+async fn unreadable_bytes_are_reported_once_and_removed() {
     let server = TestServer::start();
     let zk = client(&server).await;
     let options = WorkOptions::new().dead_letter("/dead", 5);
@@ -295,7 +295,7 @@ async fn bytes_that_cannot_be_read_are_reported_once_and_out_of_the_way() {
     work.item.done().await.unwrap();
     assert!(queue.poll().await.unwrap().is_none());
     assert_eq!(names(&zk, "/dead").await.len(), 2);
-    // Without dead letters they are gone, and do not block either.
+    // Without dead letters they are deleted, and do not block either.
     let plain = WorkQueue::new(&zk, "/p").unwrap();
     plain.offer("x").await.unwrap();
     plain.take().await.unwrap().done().await.unwrap();
@@ -305,7 +305,7 @@ async fn bytes_that_cannot_be_read_are_reported_once_and_out_of_the_way() {
 }
 
 #[tokio::test]
-async fn a_waiting_consumer_outlives_a_restart_of_the_server() {
+async fn a_waiting_consumer_survives_a_restart_of_the_server() {
     let mut server = TestServer::start();
     let zk = client(&server).await;
     let queue = WorkQueue::new(&zk, "/q").unwrap();

@@ -1,4 +1,4 @@
-//! What goes on through an outage goes on at a server that has lost its quorum, too, where all writes are refused.
+//! What continues through an outage also continues at a server that has lost its quorum and rejects all writes.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use herdsman_recipes::{Layout, Lock, NaiveLock, Result};
 use herdsman_server::ServesAs;
 use herdsman_testing::{TestEnsemble, TestServer};
 
+use crate::common::{client_of, eventually, within};
 use crate::other_server::{NOT_READ_ONLY, OtherServer, SYSTEM_ERROR};
-use crate::world::{client_of, eventually, within};
 
-/// Ends a hold while the server refuses writes, and waits until its node has gone.
-async fn is_given_up_behind<H>(
+/// Ends a hold while the server rejects writes, and waits until its node is deleted.
+async fn is_released_after_refusals<H>(
     refusal: i32,
     acquire: impl AsyncFn(&Client) -> H,
     end: impl AsyncFnOnce(H) -> Result<()>,
@@ -37,30 +37,30 @@ async fn dropped<H>(hold: H) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_lock_is_released_when_the_server_takes_writes_again() {
+async fn a_lock_is_released_when_the_server_accepts_writes_again() {
     for refusal in [NOT_READ_ONLY, SYSTEM_ERROR] {
         for layout in [Layout::Curator, Layout::Apache] {
             let acquire = async |zk: &Client| {
                 Lock::new(zk, "/lock").unwrap().layout(layout).acquire().await.unwrap()
             };
-            is_given_up_behind(refusal, acquire, async |guard| guard.release().await).await;
-            is_given_up_behind(refusal, acquire, dropped).await;
+            is_released_after_refusals(refusal, acquire, async |guard| guard.release().await).await;
+            is_released_after_refusals(refusal, acquire, dropped).await;
         }
         let acquire =
             async |zk: &Client| NaiveLock::new(zk, "/naive").unwrap().acquire().await.unwrap();
-        is_given_up_behind(refusal, acquire, async |guard| guard.release().await).await;
-        is_given_up_behind(refusal, acquire, dropped).await;
+        is_released_after_refusals(refusal, acquire, async |guard| guard.release().await).await;
+        is_released_after_refusals(refusal, acquire, dropped).await;
     }
 }
 
 #[tokio::test]
-async fn a_deletion_in_the_background_waits_for_a_server_that_takes_writes() {
+async fn a_deletion_in_the_background_waits_for_a_server_that_accepts_writes() {
     for refusal in [NOT_READ_ONLY, SYSTEM_ERROR] {
         let create = async |zk: &Client| {
             zk.create("/node", "").ephemeral().await.unwrap();
             zk.clone()
         };
-        is_given_up_behind(refusal, create, async |zk| {
+        is_released_after_refusals(refusal, create, async |zk| {
             zk.delete("/node").in_background();
             Ok(())
         })
@@ -68,9 +68,9 @@ async fn a_deletion_in_the_background_waits_for_a_server_that_takes_writes() {
     }
 }
 
-/// A session that was opened at such a server ends with it; so the client goes on in its next one.
+/// A session that was opened at such a server ends with it; so the client continues in its next one.
 #[tokio::test]
-async fn who_waits_for_a_lock_waits_for_a_server_that_takes_writes() {
+async fn a_waiter_for_a_lock_waits_for_a_server_that_accepts_writes() {
     let mut ensemble = TestEnsemble::start_with("", |_, config| config.read_only_mode = true);
     ensemble.await_leader();
     let addresses: Vec<_> = ensemble.ids().map(|id| ensemble.address(id).to_string()).collect();
@@ -87,7 +87,7 @@ async fn who_waits_for_a_lock_waits_for_a_server_that_takes_writes() {
     let (fair, naive) = (Lock::new(&zk, "/fair").unwrap(), NaiveLock::new(&zk, "/naive").unwrap());
     let fair = tokio::spawn(async move { fair.acquire().await });
     let naive = tokio::spawn(async move { naive.acquire().await });
-    // Their first requests have been refused by now.
+    // Their first requests have been rejected by now.
     within(zk.exists("/").send()).await.unwrap();
     ensemble.start_again(stopped[0]);
     within(fair).await.unwrap().unwrap().release().await.unwrap();

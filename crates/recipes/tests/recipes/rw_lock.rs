@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use herdsman_client::{Client, ErrorKind};
-use herdsman_recipes::wait_for::{LockKind, Standing};
+use herdsman_recipes::wait_for::{ContenderState, LockKind};
 use herdsman_recipes::{Error, HoldOptions, Layout, LostWhen, ReentrantRwLock, Result, RwLock};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::lock::{nodes, until_nodes};
 use crate::lock_loss::sweep;
-use crate::world::{client, client_behind, eventually, within};
 
 const PATH: &str = "/locks/rw";
 const SHORT: Duration = Duration::from_millis(50);
@@ -20,7 +20,7 @@ fn lock(zk: &Client) -> RwLock {
     RwLock::new(zk, PATH).unwrap()
 }
 
-/// A task that stands in the line already.
+/// Starts a task that is in the line already.
 async fn started<T: Send + 'static>(
     zk: &Client,
     task: impl Future<Output = Result<T>> + Send + 'static,
@@ -32,7 +32,7 @@ async fn started<T: Send + 'static>(
 }
 
 #[tokio::test]
-async fn readers_share_it_and_a_writer_has_it_alone() {
+async fn readers_share_it_and_a_writer_holds_it_exclusively() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let (first, second) = (lock(&one).read().await.unwrap(), lock(&two).read().await.unwrap());
@@ -66,20 +66,15 @@ async fn each_waits_for_its_own_predecessor_only() {
     let (lock_of_writer, lock_of_reader) = (of(&waiter), of(&waiter));
     let writer = started(&zk, async move { lock_of_writer.write().await }).await;
     let third = started(&zk, async move { lock_of_reader.read().await }).await;
-    // The reader behind the writer waits too: otherwise readers could keep writers out for ever.
+    // The reader behind the writer waits too: otherwise readers could block writers for ever.
     eventually(|| server.watch_count() == 2).await;
     assert!(!writer.is_finished() && !third.is_finished());
-    let standings: Vec<_> = of(&zk)
-        .contenders()
-        .await
-        .unwrap()
-        .into_iter()
-        .map(|one| (one.kind, one.standing))
-        .collect();
-    use {LockKind::*, Standing::*};
-    assert_eq!(standings, [(Read, Holds), (Read, Holds), (Write, Waits), (Read, Waits)]);
+    let contenders: Vec<_> =
+        of(&zk).contenders().await.unwrap().into_iter().map(|one| (one.kind, one.state)).collect();
+    use {ContenderState::*, LockKind::*};
+    assert_eq!(contenders, [(Read, Holds), (Read, Holds), (Write, Waits), (Read, Waits)]);
 
-    // The writer watches the last reader before it; the one before that wakes nobody.
+    // The writer watches the last reader before it; the one before that wakes no waiter.
     first.release().await.unwrap();
     assert_eq!(proxy.traffic().events(), 0);
     second.release().await.unwrap();
@@ -93,7 +88,7 @@ async fn each_waits_for_its_own_predecessor_only() {
 }
 
 #[tokio::test]
-async fn a_writer_who_gives_up_lets_the_readers_behind_it_in() {
+async fn a_writer_that_gives_up_lets_the_readers_behind_it_in() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let reader = lock(&one).read().await.unwrap();
@@ -107,7 +102,7 @@ async fn a_writer_who_gives_up_lets_the_readers_behind_it_in() {
 }
 
 #[tokio::test]
-async fn a_writer_goes_on_as_a_reader() {
+async fn a_writer_continues_as_a_reader() {
     for (layout, marker) in
         [(Layout::Curator, "-__READ__"), (Layout::Kazoo, "__rlock__"), (Layout::Apache, "-")]
     {
@@ -131,9 +126,9 @@ async fn a_writer_goes_on_as_a_reader() {
         assert_eq!(one.get(downgraded.path()).await.unwrap().data, "me");
         let reader = within(reader).await.unwrap();
         assert!(!next.is_finished());
-        let standings = other.contenders().await.unwrap();
-        let kinds: Vec<_> = standings.iter().map(|one| (one.kind, one.standing)).collect();
-        use {LockKind::*, Standing::*};
+        let contenders = other.contenders().await.unwrap();
+        let kinds: Vec<_> = contenders.iter().map(|one| (one.kind, one.state)).collect();
+        use {ContenderState::*, LockKind::*};
         assert_eq!(kinds, [(Read, Holds), (Read, Holds), (Write, Waits)]);
 
         reader.release().await.unwrap();
@@ -182,7 +177,7 @@ async fn readers_and_writers_survive_the_loss_of_their_sessions() {
     let reader = started(&one, async move { reading.read().await }).await;
     let next = started(&one, async move { writing.write().await }).await;
     server.expire_session(two.session().id());
-    // The reader stands behind the second writer now.
+    // The reader is behind the second writer now.
     until_nodes(&three, PATH, 3).await;
     server.expire_session(one.session().id());
     within(writer.lost()).await;

@@ -1,4 +1,4 @@
-//! The lock that up to n hold.
+//! The lock that up to n clients hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,9 +9,9 @@ use herdsman_recipes::{Error, HoldOptions, LostWhen, Permit, Semaphore};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::lock::{nodes, until_nodes};
 use crate::lock_loss::sweep;
-use crate::world::{client, client_behind, eventually, within};
 
 const PATH: &str = "/limits/a";
 const LEASES: &str = "/limits/a/leases";
@@ -22,7 +22,7 @@ fn semaphore(zk: &Client, permits: usize) -> Semaphore {
     Semaphore::new(zk, PATH, permits).unwrap()
 }
 
-/// A task that waits for a permit, and has made its node.
+/// Starts a task that waits for a permit, and has created its node.
 async fn waiting(zk: &Client, semaphore: Semaphore, count: usize) -> JoinHandle<Vec<Permit>> {
     let before = nodes(zk, LEASES).await.len();
     let task = tokio::spawn(async move { semaphore.acquire_many(count).await.unwrap() });
@@ -31,7 +31,7 @@ async fn waiting(zk: &Client, semaphore: Semaphore, count: usize) -> JoinHandle<
 }
 
 #[tokio::test]
-async fn as_many_as_there_are_permits_hold_it() {
+async fn as_many_clients_as_permits_hold_it() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let first =
@@ -79,7 +79,7 @@ async fn several_permits_are_taken_together_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn two_who_want_all_permits_do_not_block_each_other() {
+async fn two_clients_that_want_all_permits_do_not_block_each_other() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let inside = AtomicUsize::new(0);
@@ -144,7 +144,7 @@ async fn the_limit_can_be_a_shared_count() {
     zk.set("/limits/max", 2_i32.to_be_bytes().to_vec()).await.unwrap();
     let second = within(second).await.unwrap();
 
-    // What is no positive number means that there are none; those that are out stay out.
+    // Data that is not a positive number means that there are no permits; existing ones stay.
     for data in [&b"two"[..], &(-1_i32).to_be_bytes(), &0_i32.to_be_bytes()] {
         zk.set("/limits/max", data.to_vec()).await.unwrap();
         assert!(shared().try_acquire().await.unwrap().is_none());
@@ -164,7 +164,7 @@ async fn a_free_permit_costs_six_requests() {
     }
     let before = proxy.traffic().requests_in_all();
     let permit = semaphore(&zk, 1).acquire().await.unwrap();
-    // Two nodes, two looks; and, which nobody waits for, the end of the lock and of the watch.
+    // Two nodes, two reads; and, in the background, the deletion of the lock and of the watch.
     within(proxy.until(|traffic| traffic.requests_in_all() - before >= 6)).await;
     permit.release().await.unwrap();
     assert_eq!(proxy.traffic().requests_in_all() - before, 7);
@@ -188,7 +188,7 @@ async fn a_cut_at_any_request_leaves_no_lease_behind() {
 }
 
 #[tokio::test]
-async fn a_waiter_whose_session_is_over_waits_again() {
+async fn a_waiter_whose_session_has_ended_waits_again() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let held = semaphore(&one, 1).acquire().await.unwrap();
@@ -205,7 +205,7 @@ async fn a_waiter_whose_session_is_over_waits_again() {
 }
 
 #[tokio::test]
-async fn a_lease_that_somebody_deletes_is_asked_for_again() {
+async fn a_deleted_lease_is_requested_again() {
     let server = TestServer::start();
     let (one, two) = (client(&server).await, client(&server).await);
     let held = semaphore(&one, 1).acquire().await.unwrap();

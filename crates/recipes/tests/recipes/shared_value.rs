@@ -11,7 +11,7 @@ use herdsman_recipes::versioned_cell::VersionedCell;
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 
-use crate::world::{client, client_behind, eventually, within};
+use crate::common::{client, client_behind, eventually, within};
 
 #[tokio::test]
 async fn a_count_is_four_bytes_that_all_see() {
@@ -20,12 +20,12 @@ async fn a_count_is_four_bytes_that_all_see() {
     let ours = SharedCount::start(&first, "/counts/a", -2).await.unwrap();
     let theirs = SharedCount::start(&second, "/counts/a", 99).await.unwrap();
     assert_eq!(first.get("/counts/a").await.unwrap().data, &[255, 255, 255, 254][..]);
-    assert_eq!(theirs.current().unwrap().value, -2, "the first seed stays");
+    assert_eq!(theirs.current().unwrap().value, -2, "the first initial value stays");
 
     let mut changes = theirs.changes();
     assert_eq!(within(changes.next_value()).await.unwrap().value, -2);
     let seen = ours.read().await.unwrap();
-    let written = ours.try_set(&seen, 5).await.unwrap().expect("nobody was faster");
+    let written = ours.try_set(&seen, 5).await.unwrap().expect("no other client was faster");
     assert_eq!((written.value, written.version()), (5, Some(1)));
     assert_eq!(within(changes.next_value()).await.unwrap().value, 5);
     assert!(theirs.try_set(&seen, 6).await.unwrap().is_none());
@@ -35,7 +35,7 @@ async fn a_count_is_four_bytes_that_all_see() {
 }
 
 #[tokio::test]
-async fn data_that_is_no_count_is_reported_and_the_stream_goes_on() {
+async fn data_that_is_not_a_count_is_reported_and_the_stream_continues() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);
     let count = SharedCount::start(&zk, "/count", 1).await.unwrap();
@@ -49,7 +49,7 @@ async fn data_that_is_no_count_is_reported_and_the_stream_goes_on() {
 }
 
 #[tokio::test]
-async fn a_lost_creation_of_the_seed_is_made_good() {
+async fn a_lost_creation_of_the_initial_value_is_repeated() {
     for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest] {
         let server = TestServer::start();
         let proxy = TestProxy::start(server.address());
@@ -63,17 +63,17 @@ async fn a_lost_creation_of_the_seed_is_made_good() {
 }
 
 #[tokio::test]
-async fn a_lost_reply_is_resolved_as_far_as_the_node_tells() {
+async fn a_lost_reply_is_resolved_as_far_as_the_node_shows() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = client_behind(&proxy).await;
     let value = SharedValue::start(&zk, "/value", "seed").await.unwrap();
     let seen = value.read().await.unwrap();
-    // Not carried out: made again.
+    // Not carried out: sent again.
     proxy.once(OpCode::SetData, Fault::CutBeforeRequest);
     let written = within(value.try_set(&seen, Bytes::from("one"))).await.unwrap().unwrap();
     assert_eq!(written.version(), Some(1));
-    // Carried out: somebody else could have written the same.
+    // Carried out: another client could have written the same.
     proxy.once(OpCode::SetData, Fault::CutBeforeReply);
     let error = within(value.try_set(&written, Bytes::from("two"))).await.unwrap_err();
     assert_eq!(error.outcome(), Outcome::Unknown);
@@ -122,7 +122,7 @@ async fn no_change_of_a_cell_is_lost_or_made_twice() {
                     proxy.once(OpCode::SetData, fault);
                 }
                 let id = writer * 100 + number;
-                // Were a change made twice, it would find its own number there already.
+                // If a change were made twice, it would find its own number there already.
                 let change = |numbers: Option<&BTreeSet<u32>>| {
                     let mut numbers = numbers.cloned().unwrap_or_default();
                     assert!(numbers.insert(id), "{id} made twice");
@@ -147,7 +147,10 @@ async fn no_change_of_a_cell_is_lost_or_made_twice() {
     let numbers = cell.read().await.unwrap().unwrap().value;
     let all = (0..4).flat_map(|writer| (0..15).map(move |number| writer * 100 + number));
     let missing: BTreeSet<_> = all.filter(|id| !numbers.contains(id)).collect();
-    assert!(missing.is_subset(&unknown), "lost without a word: {missing:?}, unknown {unknown:?}");
+    assert!(
+        missing.is_subset(&unknown),
+        "lost, but not reported: {missing:?}, unknown {unknown:?}"
+    );
 }
 
 #[tokio::test]

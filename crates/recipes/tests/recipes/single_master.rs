@@ -8,8 +8,8 @@ use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
 
+use crate::common::{client, client_behind, eventually, within};
 use crate::master_worker::assert_settled;
-use crate::world::{client, client_behind, eventually, within};
 
 const NODE: &str = "/mw/master";
 
@@ -104,8 +104,7 @@ async fn a_master_that_stops_frees_the_node_and_leaves_nothing() {
     assert!(zk.exists(NODE).await.unwrap().is_none());
 }
 
-/// Cuts the connection of the master at each request in turn: the task is done, and everything is
-/// cleaned up.
+/// Cuts the connection of the master at each request in turn: the task is done, and everything is cleaned up.
 async fn sweep(fault: Fault) {
     for skip in 0.. {
         let server = TestServer::start();
@@ -121,7 +120,7 @@ async fn sweep(fault: Fault) {
         eventually(|| server.ephemerals(cut.session().id()).is_empty()).await;
         assert_settled(&whole, 1).await;
         if lost.fired() == 0 {
-            assert!(skip > 5, "the fault hardly ever struck");
+            assert!(skip > 5, "the fault was hardly ever triggered");
             return;
         }
     }

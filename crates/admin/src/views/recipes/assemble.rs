@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 
 use herdsman_proto::SessionId;
 use herdsman_recipes::lock::{Contender, LineNode, contenders};
-use herdsman_recipes::wait_for::{self, LockKind, LockQueue, Standing};
+use herdsman_recipes::wait_for::{self, ContenderState, LockKind, LockQueue};
 
 use super::classify::{Finding, is_election};
 use super::model::{
@@ -196,7 +196,7 @@ fn in_line(nodes: Vec<Child>) -> (Vec<Contender>, Vec<WaitingNode>) {
     let in_graph = contenders.iter().map(|one| wait_for::Contender {
         owner: String::new(),
         kind: one.kind,
-        standing: one.standing,
+        state: one.state,
     });
     let queue = LockQueue { path: String::new(), contenders: in_graph.collect() };
     let line = contenders.iter().zip(queue.blockers()).filter_map(|(one, blockers)| {
@@ -242,14 +242,14 @@ fn lock(
             LockKind::Write => "write",
         };
         let shown = |place: NodeView| NodeView { mode: is_shared.then_some(mode), ..place };
-        match contender.standing {
-            Standing::Holds => {
+        match contender.state {
+            ContenderState::Holds => {
                 view.holders_total += 1;
                 if view.holders.len() < NODES_MAX {
                     view.holders.push(shown(place(node, peers)));
                 }
             }
-            Standing::Waits => {
+            ContenderState::Waits => {
                 view.waiters_total += 1;
                 if view.waiters.len() < NODES_MAX {
                     let (place, waits_for) = (shown(place(node, peers)), waits_for.clone());

@@ -22,7 +22,7 @@ pub fn find(lines: &Lines, present: impl FnOnce(&mut Lines)) -> Vec<DeadlockView
         return Vec::new();
     }
     let paths: BTreeSet<&str> =
-        suspected.iter().flat_map(|one| &one.circle).map(|wait| wait.path.as_str()).collect();
+        suspected.iter().flat_map(|one| &one.cycle).map(|wait| wait.path.as_str()).collect();
     let of_circles = lines.iter().filter(|(path, _)| paths.contains(path.as_str()));
     let mut again: Lines = of_circles.map(|(path, line)| (path.clone(), line.clone())).collect();
     present(&mut again);
@@ -38,9 +38,9 @@ fn deadlocks(lines: Lines) -> Vec<Deadlock> {
 }
 
 fn view(deadlock: &Deadlock) -> DeadlockView {
-    let circle = &deadlock.circle;
-    let before = (0..circle.len()).map(|i| &circle[(i + circle.len() - 1) % circle.len()]);
-    let cycle = circle.iter().zip(before).map(|(wait, before)| DeadlockStep {
+    let waits = &deadlock.cycle;
+    let before = (0..waits.len()).map(|i| &waits[(i + waits.len() - 1) % waits.len()]);
+    let cycle = waits.iter().zip(before).map(|(wait, before)| DeadlockStep {
         session: session_of(&wait.waiter).to_owned(),
         holds: before.path.clone(),
         waits_for: wait.path.clone(),

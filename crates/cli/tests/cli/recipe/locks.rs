@@ -74,11 +74,11 @@ fn a_deadlock_is_shown_and_is_code_3() {
         Ok(([one, &two].map(|client| client.session().id()), ended))
     });
     assert_eq!(ended.code, Some(3), "{ended:?}");
-    let circle = ended.out.last().expect("lines");
-    assert!(circle.starts_with("deadlock: "), "{ended:?}");
+    let cycle = ended.out.last().expect("lines");
+    assert!(cycle.starts_with("deadlock: "), "{ended:?}");
     let waits = |waiter: SessionId, path, blocker: SessionId| {
-        circle.contains(&waiter.to_string())
-            && circle.contains(&format!("waits for {path} held by {blocker}"))
+        cycle.contains(&waiter.to_string())
+            && cycle.contains(&format!("waits for {path} held by {blocker}"))
     };
     let [one, two] = sessions;
     assert!(waits(one, "/locks/b", two) && waits(two, "/locks/a", one), "{ended:?}");

@@ -1,13 +1,12 @@
-//! An item that is locked by us: the lock, and the ways in which it ends.
+//! An item that is locked by this consumer: the lock, and the ways in which it ends.
 //!
-//! Layout: `<locks>/<item's name>`, ephemeral; Curator's `DistributedQueue` with a lock path. Curator
-//! deletes item and lock one after the other; here both go in one transaction, which is refused if
-//! the lock is no longer ours. So a consumer that has lost its session cannot remove an item that
-//! another one is working on.
+//! Layout: `<locks>/<item's name>`, ephemeral; Curator's `DistributedQueue` with a lock path. Curator deletes item
+//! and lock one after the other; here both are deleted in one transaction, which is rejected if the lock is no longer
+//! ours. So a consumer that has lost its session cannot remove an item that another one is working on.
 //!
-//! The next consumer's lock has the same path. What tells the two apart is the version of the item: it is written in
-//! the transaction that locks it, and everything that a consumer does to the item depends on the version that it
-//! left.
+//! The next consumer's lock has the same path. The two are distinguished by the version of the item: it is written in
+//! the transaction that locks it, and everything that a consumer does to the item depends on the version after that
+//! write.
 
 use std::sync::Arc;
 
@@ -20,9 +19,9 @@ use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::LostWhen;
 use crate::owned_node::Incarnation;
-use crate::patient::patient;
 use crate::queue::ensure;
 use crate::queue::names::{ITEM, without_number};
+use crate::retrying::retrying;
 
 /// A locked item. Dropping it unlocks the item, which keeps its place.
 #[derive(Debug)]
@@ -30,29 +29,30 @@ pub(super) struct Locked {
     core: Arc<Core>,
     pub(super) hold: Hold,
     name: String,
-    /// What the node holds now.
+    /// The current data of the node.
     data: Bytes,
     /// The version of the item since it was locked.
     version: i32,
 }
 
 impl Locked {
-    /// Locks an item and writes `data` to it, if it is still as it was read and nobody else is working on it.
+    /// Locks an item and writes `data` to it, if it is unchanged since it was read and no other consumer is working
+    /// on it.
     pub(super) async fn lock(
         core: &Arc<Core>,
         name: &str,
         item: &Node,
         data: Bytes,
     ) -> Result<Option<Self>> {
-        let client = &core.intake.client;
+        let client = &core.store.client;
         let session = client.connected_session().await?;
         let attempt = LockAttempt {
             client: client.bound_to(&session),
             session,
             lock_path: core.lock_of(name),
-            // Consumers of one session must be told apart, too.
+            // Consumers of one session must be distinguished, too.
             tag: Uuid::new_v4().to_string().into(),
-            item_path: core.intake.child(name),
+            item_path: core.store.child(name),
             lost_when: core.lost_when,
             version_before: item.stat.version,
         };
@@ -63,32 +63,32 @@ impl Locked {
     }
 
     pub(super) fn path(&self) -> String {
-        self.core.intake.child(&self.name)
+        self.core.store.child(&self.name)
     }
 
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// The item keeps its place.
+    /// Unlocks the item, which keeps its place.
     pub(super) async fn unlock(self) -> Result<()> {
         self.hold.release().await
     }
 
-    /// The item is gone for good.
+    /// Deletes the item.
     pub(super) async fn remove(mut self) -> Result<()> {
         self.settle(None).await
     }
 
-    /// The item goes to the end, or where its priority puts it.
+    /// Moves the item to the end, or to the end of its priority.
     pub(super) async fn requeue(mut self) -> Result<()> {
-        let path = self.core.intake.child(without_number(&self.name));
+        let path = self.core.store.child(without_number(&self.name));
         let again = Op::create(&path, self.data.clone()).sequential();
         self.settle(Some(again)).await
     }
 
-    /// The item goes to the queue of dead letters, or just away if there is none.
-    pub(super) async fn bury(mut self) -> Result<()> {
+    /// Moves the item to the queue of dead letters, or deletes it if there is none.
+    pub(super) async fn move_to_dead_letters(mut self) -> Result<()> {
         let Some(dead) = self.core.dead_letter.clone() else {
             return self.settle(None).await;
         };
@@ -97,15 +97,15 @@ impl Locked {
         loop {
             match self.settle(Some(letter.clone())).await {
                 Err(Error::Client(error)) if error.failed_op() == Some(2) && error.is_no_node() => {
-                    ensure(&self.core.intake.client, &dead.path, Lifetime::Persistent).await?;
+                    ensure(&self.core.store.client, &dead.path, Lifetime::Persistent).await?;
                 }
                 settled => return settled,
             }
         }
     }
 
-    /// Deletes lock and item, and makes what takes its place, at once. A reply that is lost is no
-    /// doubt as long as the session lives: nobody else deletes our lock.
+    /// Deletes lock and item, and creates what replaces the item, in one transaction. A lost reply leaves no doubt as
+    /// long as the session lives: no other client deletes our lock.
     async fn settle(&mut self, instead: Option<Op>) -> Result<()> {
         let item = Op::delete(&self.path()).version(self.version);
         let ops = [Op::delete(self.hold.path()), item];
@@ -114,22 +114,22 @@ impl Locked {
         loop {
             let error = match self.hold.client().transaction(ops.clone()).await {
                 Ok(_) => {
-                    self.hold.let_go();
+                    self.hold.disarm();
                     return Ok(());
                 }
                 Err(error) => error,
             };
             match (error.failed_op(), error.kind()) {
                 (Some(0), ErrorKind::NoNode) => {
-                    self.hold.let_go();
+                    self.hold.disarm();
                     return if doubt.is_some() { Ok(()) } else { Err(Error::Lost) };
                 }
-                // Somebody has removed the item without asking for its lock: it is done.
+                // The item was removed without regard to its lock: it is done.
                 (Some(1), ErrorKind::NoNode) => return Ok(()),
-                // Somebody has deleted our lock, and another consumer has the item.
+                // Our lock was deleted by hand, and another consumer has the item.
                 (Some(1), ErrorKind::BadVersion) => return Err(Error::Lost),
                 (None, ErrorKind::SessionExpired) => {
-                    self.hold.let_go();
+                    self.hold.disarm();
                     return Err(doubt.map_or(Error::Lost, Error::Client));
                 }
                 (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
@@ -145,7 +145,7 @@ impl Locked {
     }
 }
 
-/// One attempt to lock, repeated until its result is known.
+/// An attempt to lock, repeated until its result is known.
 #[derive(Clone)]
 struct LockAttempt {
     client: Client,
@@ -158,7 +158,7 @@ struct LockAttempt {
 }
 
 impl LockAttempt {
-    /// The version that the item gets by being locked.
+    /// Returns the version that the item gets by being locked.
     fn version_after(&self) -> i32 {
         self.version_before.wrapping_add(1)
     }
@@ -185,7 +185,7 @@ impl LockAttempt {
                 Ok(results) => return Ok(self.hold_from(results)),
                 Err(error) => error,
             };
-            // Applied: servers before 3.7 do not tell the stat of the lock, and it could not be read.
+            // Applied: servers before 3.7 do not return the stat of the lock, and it could not be read.
             *is_in_doubt |= error.outcome() != Outcome::NotApplied;
             match (error.failed_op(), error.kind()) {
                 (Some(0), ErrorKind::NodeExists) if *is_in_doubt => {
@@ -196,7 +196,7 @@ impl LockAttempt {
                     ensure(&self.client, locks, Lifetime::Persistent).await?;
                 }
                 (Some(1), ErrorKind::NoNode | ErrorKind::BadVersion) => return Ok(None),
-                // A lock that was made in a session that is over went with it.
+                // A lock that was created in a session that has ended was deleted with it.
                 (None, ErrorKind::SessionExpired) => {
                     let over = herdsman_client::Error::not_applied(ErrorKind::SessionExpired);
                     return Err(over.into());
@@ -207,18 +207,18 @@ impl LockAttempt {
         }
     }
 
-    /// A lock that was made although no reply said so must not bar the item while the session lives. What is found is
-    /// given up by being dropped.
+    /// Removes a lock that was created although no reply reported it, which would otherwise block the item while the
+    /// session lives. A hold that is found is dropped, and thereby released.
     fn clean_up(self) {
-        let client = patient(&self.client);
+        let client = retrying(&self.client);
         self.client.clone().spawn(async move {
             drop(self.find(&client).await);
         });
     }
 
-    /// The lock that an earlier attempt has made, if it did.
+    /// Returns the lock that an earlier attempt has created, if it did.
     async fn find(&self, client: &Client) -> Result<Option<Hold>> {
-        // This server may be another one than before, and be behind.
+        // This may be a different server, which is behind.
         client.sync(&self.lock_path).await?;
         match client.get(&self.lock_path).await {
             Ok(Node { data, stat }) if data == self.tag => {

@@ -1,12 +1,12 @@
-//! Settings of queues whose items are locked while they are worked on.
+//! Options of queues whose items are locked while they are worked on.
 
 use herdsman_client::Client;
 
 use crate::error::{Error, Result};
 use crate::hold_options::{HoldOptions, Holder};
 
-/// Settings of a [`WorkQueue`](super::WorkQueue) and of its relatives. All consumers and producers
-/// of a queue should agree on them.
+/// Options of a [`WorkQueue`](super::WorkQueue) and its variants. All consumers and producers of a queue should agree
+/// on them.
 ///
 /// ```
 /// use herdsman_recipes::queue::WorkOptions;
@@ -22,7 +22,7 @@ pub struct WorkOptions {
     pub(super) hold: HoldOptions,
 }
 
-/// Where items go that nobody can work on.
+/// The queue for items that no consumer can process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeadLetter {
     pub(super) path: String,
@@ -30,39 +30,38 @@ pub(super) struct DeadLetter {
 }
 
 impl WorkOptions {
-    /// Locks at `<queue>-locks`, no limit, no dead letter.
+    /// Creates options with locks at `<queue>-locks`, no capacity limit and no dead letter.
     #[must_use]
     pub fn new() -> Self {
         WorkOptions::default()
     }
 
-    /// Where the locks of items are: Curator's `lockPath`, which all consumers must share.
+    /// Sets the path of the locks of items: Curator's `lockPath`, which all consumers must share.
     #[must_use]
     pub fn lock_path(mut self, path: impl Into<String>) -> Self {
         self.lock_path = Some(path.into());
         self
     }
 
-    /// No more items than this; see [`Queue::bounded`](crate::queue::Queue::bounded). Items that are
-    /// being worked on count.
+    /// Sets the maximum number of items; see [`Queue::bounded`](crate::queue::Queue::bounded). Items that are being
+    /// worked on count.
     #[must_use]
     pub fn capacity(mut self, items: usize) -> Self {
         self.capacity = Some(items);
         self
     }
 
-    /// An item that was handed out `deliveries_max` times and never done, or whose bytes cannot be
-    /// read, goes to the queue at `path`, which can be read as a [`WorkQueue`](super::WorkQueue).
-    /// The count is kept in the item itself, behind what Curator reads, and costs a write of the
-    /// item for each delivery. Without this, deliveries are not limited, and bytes that cannot be
-    /// read are discarded.
+    /// Moves an item that was delivered `deliveries_max` times and never done, or whose bytes cannot be decoded, to
+    /// the queue at `path`, which can be read as a [`WorkQueue`](super::WorkQueue). The count is stored in the item
+    /// itself, after the bytes that Curator reads, and costs a write of the item for each delivery. Without this,
+    /// deliveries are not limited, and bytes that cannot be decoded are discarded.
     #[must_use]
     pub fn dead_letter(mut self, path: impl Into<String>, deliveries_max: u32) -> Self {
         self.dead_letter = Some(DeadLetter { path: path.into(), deliveries_max });
         self
     }
 
-    /// When an item that is worked on counts as lost, and the ACL of all nodes of the queue.
+    /// Sets when an item that is worked on counts as lost, and the ACL of all nodes of the queue.
     #[must_use]
     pub fn hold(mut self, options: HoldOptions) -> Self {
         self.hold = options;
@@ -75,8 +74,8 @@ impl WorkOptions {
         holder
     }
 
-    /// The settings of one shard of a queue: its locks apart from those of others, for names of
-    /// items are unique only within a shard.
+    /// Returns the options of one shard of a queue. Its locks are separate from those of other shards, because names
+    /// of items are unique only within a shard.
     pub(in crate::queue) fn for_shard(mut self, shard: &str) -> Self {
         self.lock_path = self.lock_path.map(|path| format!("{path}/{shard}"));
         self
@@ -86,7 +85,9 @@ impl WorkOptions {
         let lock_path = self.lock_path.as_deref();
         let dead = self.dead_letter.as_ref();
         if lock_path == Some(queue) || dead.is_some_and(|dead| dead.path == queue) {
-            return Err(Error::invalid("locks and dead letters need a path of their own"));
+            return Err(Error::invalid(
+                "locks and dead letters need paths that differ from the queue's",
+            ));
         }
         if dead.is_some_and(|dead| dead.deliveries_max == 0) {
             return Err(Error::invalid("an item must be delivered at least once"));

@@ -1,4 +1,4 @@
-//! Masters and workers are killed, cut off and expired at random, and every task is done once.
+//! Masters and workers are killed, disconnected and expired at random, and every task is done once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use herdsman_testing::{TestProxy, TestServer};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
+use crate::common::{client, client_behind, within};
 use crate::master_worker::assert_settled;
-use crate::world::{client, client_behind, within};
 
 const MASTERS: usize = 3;
 const WORKERS: usize = 4;
 const TASKS: usize = 60;
 
-/// A master or worker behind a proxy of its own.
-struct Victim {
+/// A master or worker behind its own proxy.
+struct Process {
     kind: Kind,
     proxy: TestProxy,
     client: Client,
@@ -33,15 +33,15 @@ enum Kind {
 
 type Starts = mpsc::UnboundedSender<()>;
 
-impl Victim {
+impl Process {
     async fn start(server: &TestServer, kind: Kind, starts: &Starts) -> Self {
         let proxy = TestProxy::start(server.address());
         let client = client_behind(&proxy).await;
         let running = spawn(&client, kind, starts);
-        Victim { kind, proxy, client, running }
+        Process { kind, proxy, client, running }
     }
 
-    async fn suffer(&mut self, server: &TestServer, rng: &mut Rng, starts: &Starts) {
+    async fn inject_fault(&mut self, server: &TestServer, rng: &mut Rng, starts: &Starts) {
         match rng.u8(..4) {
             0 => self.proxy.cut(),
             1 => server.expire_session(self.client.session().id()),
@@ -50,7 +50,7 @@ impl Victim {
                 self.running.abort();
                 self.running = spawn(&self.client, self.kind, starts);
             }
-            // Killed with its process: nobody says goodbye, and another process takes its place.
+            // Killed with its process: the session is not closed, and another process takes its place.
             _ => {
                 self.running.abort();
                 self.proxy.cut();
@@ -72,7 +72,7 @@ fn spawn(client: &Client, kind: Kind, starts: &Starts) -> JoinHandle<()> {
             let worker = Worker::new(client, "/mw", &format!("w{number}")).unwrap().concurrency(2);
             let starts = starts.clone();
             let work = move |task: Task| {
-                // Nobody listens any more at the end of the test.
+                // The receiver is dropped at the end of the test.
                 let _ = starts.send(());
                 async move {
                     // The work: long enough to be interrupted.
@@ -85,52 +85,52 @@ fn spawn(client: &Client, kind: Kind, starts: &Starts) -> JoinHandle<()> {
     }
 }
 
-async fn storm(seed: u64) {
+async fn run_with_faults(seed: u64) {
     let mut rng = Rng::with_seed(seed);
     let server = TestServer::start();
     let zk = client(&server).await;
     let mut results_made = zk.watch("/mw/results").recursive().await.unwrap();
     let (starts, mut started) = mpsc::unbounded_channel();
-    let mut victims = Vec::new();
+    let mut processes = Vec::new();
     let kinds = (0..MASTERS).map(|_| Kind::Master).chain((0..WORKERS).map(Kind::Worker));
     for kind in kinds {
-        victims.push(Victim::start(&server, kind, &starts).await);
+        processes.push(Process::start(&server, kind, &starts).await);
     }
     let submitter = Submitter::new(&zk, "/mw").unwrap();
     let mut tasks = Vec::new();
     for number in 0..TASKS {
         tasks.push(submitter.submit(number.to_string()).await.unwrap());
     }
-    // A blow for each third attempt at a task, until all are done.
+    // One fault for every third attempt at a task, until all are done.
     let all_done = async {
         for (number, task) in tasks.iter().enumerate() {
             let ending = submitter.result(task).await.unwrap();
             assert_eq!(ending, Ending::Done(number.to_string().into()), "seed {seed}");
         }
     };
-    let mut blows = 0;
-    let strike = async {
+    let mut faults_injected = 0;
+    let faults = async {
         let mut attempts = 0_usize;
         while started.recv().await.is_some() {
             attempts += 1;
             if attempts.is_multiple_of(3) {
-                blows += 1;
-                let victim = rng.usize(..victims.len());
-                victims[victim].suffer(&server, &mut rng, &starts).await;
+                faults_injected += 1;
+                let process = rng.usize(..processes.len());
+                processes[process].inject_fault(&server, &mut rng, &starts).await;
             }
         }
     };
     tokio::time::timeout(Duration::from_secs(120), async {
         tokio::select! {
             () = all_done => {}
-            () = strike => unreachable!("the workers hold senders"),
+            () = faults => unreachable!("the workers hold senders"),
         }
     })
     .await
     .unwrap_or_else(|_| panic!("seed {seed}: not all tasks were done"));
-    assert!(blows >= TASKS / 3, "seed {seed}: {blows} blows");
-    for victim in &victims {
-        victim.running.abort();
+    assert!(faults_injected >= TASKS / 3, "seed {seed}: {faults_injected} faults_injected");
+    for process in &processes {
+        process.running.abort();
     }
     assert_settled(&zk, TASKS).await;
     zk.create("/mw/results/end", "").await.unwrap();
@@ -151,16 +151,16 @@ async fn storm(seed: u64) {
 }
 
 #[tokio::test]
-async fn every_task_is_done_once_whoever_dies_first_storm() {
-    storm(1).await;
+async fn every_task_is_done_once_with_random_faults_first_seed() {
+    run_with_faults(1).await;
 }
 
 #[tokio::test]
-async fn every_task_is_done_once_whoever_dies_second_storm() {
-    storm(2).await;
+async fn every_task_is_done_once_with_random_faults_second_seed() {
+    run_with_faults(2).await;
 }
 
 #[tokio::test]
-async fn every_task_is_done_once_whoever_dies_third_storm() {
-    storm(3).await;
+async fn every_task_is_done_once_with_random_faults_third_seed() {
+    run_with_faults(3).await;
 }

@@ -1,7 +1,7 @@
-//! Where the upkeep of a cache publishes what it has found.
+//! The state of a cache, to which the maintenance task publishes what it finds.
 //!
-//! Invariants: a snapshot and the events that lead to it change together, so that a subscriber who
-//! takes both at once misses nothing and sees nothing twice. No node ever becomes older.
+//! Invariants: a snapshot and the events that lead to it change together, so that a subscriber who takes both at once
+//! misses nothing and sees nothing twice. No node ever becomes older.
 
 use std::sync::Arc;
 
@@ -11,29 +11,29 @@ use tokio::sync::{broadcast, watch};
 use super::event::CacheEvent;
 use super::snapshot::{CachedNode, Nodes, Snapshot, descendants};
 
-/// Something that was found out.
+/// A finding of the maintenance task.
 #[derive(Debug)]
 pub(super) enum Change {
     /// A node was read, or only its stat, which has changed while its data has not.
     Put(CachedNode),
-    /// The node, and so what was below it, is not there.
-    Gone(Arc<str>),
-    /// The node was deleted by this txn. A node that is younger is another one.
+    /// The node, and so what was below it, does not exist.
+    Removed(Arc<str>),
+    /// The node was deleted by this txn. A node that was created later is another one.
     Deleted(Arc<str>, Zxid),
-    /// The node is there, but we may not see it.
+    /// The node exists, but the client has no permission to read it.
     Unreadable(Arc<str>, herdsman_client::Error),
 }
 
 /// The writing side of a cache.
 #[derive(Debug)]
-pub(super) struct Board {
+pub(super) struct CacheState {
     snapshots: watch::Sender<Snapshot>,
     events: broadcast::Sender<CacheEvent>,
 }
 
-impl Board {
+impl CacheState {
     pub(super) fn new(events_max: usize) -> Self {
-        Board {
+        CacheState {
             snapshots: watch::Sender::new(Snapshot::empty()),
             events: broadcast::Sender::new(events_max),
         }
@@ -43,11 +43,11 @@ impl Board {
         (self.snapshots.subscribe(), self.events.downgrade())
     }
 
-    pub(super) fn look<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
-        look(&self.snapshots.borrow())
+    pub(super) fn with_snapshot<T>(&self, read: impl FnOnce(&Snapshot) -> T) -> T {
+        read(&self.snapshots.borrow())
     }
 
-    /// Changes the snapshot once for all of these.
+    /// Changes the snapshot once for all of these changes.
     pub(super) fn apply(&self, changes: &mut Vec<Change>) {
         if changes.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl Board {
             let changes = snapshot.is_synced != is_synced;
             if changes {
                 snapshot.is_synced = is_synced;
-                self.tell(event);
+                self.send(event);
             }
             changes
         });
@@ -85,7 +85,7 @@ impl Board {
                 Arc::make_mut(&mut snapshot.unreadable).insert(path.clone(), error.clone());
             }
             Change::Put(CachedNode { path, .. })
-            | Change::Gone(path)
+            | Change::Removed(path)
             | Change::Deleted(path, _) => {
                 if snapshot.unreadable.contains_key(path) {
                     Arc::make_mut(&mut snapshot.unreadable).remove(path);
@@ -97,11 +97,11 @@ impl Board {
     fn apply_one(&self, nodes: &mut Nodes, change: Change) {
         match change {
             Change::Put(node) => self.put(nodes, node),
-            Change::Gone(path) => self.remove(nodes, &path, Zxid(i64::MAX)),
+            Change::Removed(path) => self.remove(nodes, &path, Zxid(i64::MAX)),
             Change::Deleted(path, by) => self.remove(nodes, &path, by),
             Change::Unreadable(path, error) => {
                 self.remove(nodes, &path, Zxid(i64::MAX));
-                self.tell(CacheEvent::Unreadable { path, error });
+                self.send(CacheEvent::Unreadable { path, error });
             }
         }
     }
@@ -110,33 +110,33 @@ impl Board {
         let now = Arc::new(node);
         let Some(before) = nodes.get(&now.path).cloned() else {
             nodes.insert(now.path.clone(), now.clone());
-            return self.tell(CacheEvent::Added(now));
+            return self.send(CacheEvent::Added(now));
         };
-        // A server that is behind must not turn back the clock.
+        // A reply of a server that is behind must not make a node older.
         if before.stat.mzxid > now.stat.mzxid {
             return;
         }
         nodes.insert(now.path.clone(), now.clone());
         if before.stat.czxid != now.stat.czxid {
-            self.tell(CacheEvent::Removed(before));
-            self.tell(CacheEvent::Added(now));
+            self.send(CacheEvent::Removed(before));
+            self.send(CacheEvent::Added(now));
         } else if before.stat.mzxid != now.stat.mzxid {
-            self.tell(CacheEvent::Changed { before, now });
+            self.send(CacheEvent::Changed { before, now });
         }
     }
 
-    /// Children first, as they must have gone before their parent.
+    /// Removes children first, since they must have been deleted before their parent.
     fn remove(&self, nodes: &mut Nodes, path: &str, by: Zxid) {
-        let mut gone: Vec<_> = nodes.get(path).into_iter().cloned().collect();
-        gone.extend(descendants(nodes, path).cloned());
-        for node in gone.into_iter().rev().filter(|node| node.stat.czxid < by) {
+        let mut removed: Vec<_> = nodes.get(path).into_iter().cloned().collect();
+        removed.extend(descendants(nodes, path).cloned());
+        for node in removed.into_iter().rev().filter(|node| node.stat.czxid < by) {
             nodes.remove(&node.path);
-            self.tell(CacheEvent::Removed(node));
+            self.send(CacheEvent::Removed(node));
         }
     }
 
-    fn tell(&self, event: CacheEvent) {
-        // Nobody listening is fine.
+    fn send(&self, event: CacheEvent) {
+        // No subscribers is not an error.
         let _ = self.events.send(event);
     }
 }
@@ -152,9 +152,9 @@ mod tests {
         CachedNode::new(path.into(), mzxid.to_string().as_bytes(), stat)
     }
 
-    fn told(board: &Board, changes: Vec<Change>) -> Vec<String> {
-        let mut events = board.events.subscribe();
-        board.apply(&mut { changes });
+    fn events_of(state: &CacheState, changes: Vec<Change>) -> Vec<String> {
+        let mut events = state.events.subscribe();
+        state.apply(&mut { changes });
         let event = std::iter::from_fn(|| events.try_recv().ok());
         event
             .map(|event| match event {
@@ -170,42 +170,45 @@ mod tests {
 
     #[test]
     fn an_older_read_changes_nothing() {
-        let board = Board::new(16);
-        assert_eq!(told(&board, vec![Change::Put(node("/a", 1, 5))]), ["+/a"]);
-        assert!(told(&board, vec![Change::Put(node("/a", 1, 4))]).is_empty());
-        assert!(told(&board, vec![Change::Put(node("/a", 1, 5))]).is_empty());
-        assert_eq!(told(&board, vec![Change::Put(node("/a", 1, 6))]), ["/a b\"5\"->b\"6\""]);
+        let state = CacheState::new(16);
+        assert_eq!(events_of(&state, vec![Change::Put(node("/a", 1, 5))]), ["+/a"]);
+        assert!(events_of(&state, vec![Change::Put(node("/a", 1, 4))]).is_empty());
+        assert!(events_of(&state, vec![Change::Put(node("/a", 1, 5))]).is_empty());
+        assert_eq!(events_of(&state, vec![Change::Put(node("/a", 1, 6))]), ["/a b\"5\"->b\"6\""]);
     }
 
     #[test]
-    fn a_node_created_anew_is_told_as_two_events() {
-        let board = Board::new(16);
-        told(&board, vec![Change::Put(node("/a", 1, 1))]);
-        assert_eq!(told(&board, vec![Change::Put(node("/a", 3, 3))]), ["-/a", "+/a"]);
+    fn a_node_created_again_is_reported_as_two_events() {
+        let state = CacheState::new(16);
+        events_of(&state, vec![Change::Put(node("/a", 1, 1))]);
+        assert_eq!(events_of(&state, vec![Change::Put(node("/a", 3, 3))]), ["-/a", "+/a"]);
     }
 
     #[test]
-    fn a_late_deletion_spares_the_node_that_came_after_it() {
-        let board = Board::new(16);
-        told(&board, vec![Change::Put(node("/a", 9, 9)), Change::Put(node("/a/b", 4, 4))]);
-        assert_eq!(told(&board, vec![Change::Deleted("/a".into(), Zxid(8))]), ["-/a/b"]);
-        assert_eq!(told(&board, vec![Change::Deleted("/a".into(), Zxid(10))]), ["-/a"]);
+    fn a_late_deletion_spares_a_newer_node() {
+        let state = CacheState::new(16);
+        events_of(&state, vec![Change::Put(node("/a", 9, 9)), Change::Put(node("/a/b", 4, 4))]);
+        assert_eq!(events_of(&state, vec![Change::Deleted("/a".into(), Zxid(8))]), ["-/a/b"]);
+        assert_eq!(events_of(&state, vec![Change::Deleted("/a".into(), Zxid(10))]), ["-/a"]);
     }
 
     #[test]
-    fn children_go_before_their_parent() {
-        let board = Board::new(16);
+    fn children_are_removed_before_their_parent() {
+        let state = CacheState::new(16);
         let paths = ["/a", "/a/b", "/a/b/c", "/ab"];
-        told(&board, paths.map(|path| Change::Put(node(path, 1, 1))).into());
-        assert_eq!(told(&board, vec![Change::Gone("/a".into())]), ["-/a/b/c", "-/a/b", "-/a"]);
+        events_of(&state, paths.map(|path| Change::Put(node(path, 1, 1))).into());
+        assert_eq!(
+            events_of(&state, vec![Change::Removed("/a".into())]),
+            ["-/a/b/c", "-/a/b", "-/a"]
+        );
     }
 
     #[test]
-    fn a_snapshot_that_somebody_keeps_does_not_change() {
-        let board = Board::new(16);
-        told(&board, vec![Change::Put(node("/a", 1, 1))]);
-        let kept = board.snapshots.borrow().clone();
-        told(&board, vec![Change::Gone("/a".into())]);
-        assert_eq!((kept.len(), board.look(Snapshot::len)), (1, 0));
+    fn a_snapshot_that_is_kept_does_not_change() {
+        let state = CacheState::new(16);
+        events_of(&state, vec![Change::Put(node("/a", 1, 1))]);
+        let kept = state.snapshots.borrow().clone();
+        events_of(&state, vec![Change::Removed("/a".into())]);
+        assert_eq!((kept.len(), state.with_snapshot(Snapshot::len)), (1, 0));
     }
 }

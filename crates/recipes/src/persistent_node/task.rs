@@ -1,9 +1,8 @@
-//! The task that looks after a persistent node.
+//! The task that maintains a persistent node.
 //!
-//! One loop: look at the node, with a watch; do the one thing that is missing; look again. A write
-//! whose reply was lost needs no care of its own: the next look shows whether it happened, and whose
-//! the node is. Everything is done with a client bound to one session, so that nothing meant for
-//! one session lands in the next.
+//! One loop: read the node, with a watch; do the one thing that is missing; read again. A write whose reply was lost
+//! needs no special handling: the next read shows whether it was applied, and whose the node is. Everything is done
+//! with a client bound to one session, so that nothing meant for one session is applied in the next.
 
 use herdsman_client::{
     Client, Error, ErrorKind, Op, OpResult, Outcome, Result, Session, Stat, Watch, Zxid,
@@ -14,39 +13,39 @@ use tokio::time::{Instant, sleep, sleep_until};
 use super::pace::Pace;
 use super::sequential::SequentialCreation;
 use super::spec::Spec;
-use super::{End, OnForeignNode, Presence, Report, Wish};
-use crate::patient::session_lost;
+use super::{Desired, End, OnForeignNode, Presence, Report};
+use crate::retrying::session_lost;
 
-pub(super) struct Keeper {
+pub(super) struct NodeTask {
     pub(super) client: Client,
     pub(super) spec: Spec,
-    wishes: watch::Receiver<Wish>,
+    desired: watch::Receiver<Desired>,
     pub(super) reports: watch::Sender<Report>,
-    /// Where the node is; of a sequential one this is known when it was created.
+    /// The path of the node; that of a sequential one is known when it was created.
     pub(super) path: Option<String>,
-    /// Which revision of the data we know to be in which incarnation of the node.
+    /// The incarnation of the node, and the revision of the data that is known to be in it.
     written: Option<(Zxid, u64)>,
-    /// When that was.
+    /// When it was written.
     written_at: Option<Instant>,
-    /// There may be a node of ours that is not the one in `written`: no reply has come.
+    /// There may be a node of ours that is not the one in `written`: no reply has arrived.
     may_have_created: bool,
-    /// That of a sequential node.
+    /// The creation of a sequential node.
     creation: Option<SequentialCreation>,
     pub(super) pace: Pace,
 }
 
-impl Keeper {
+impl NodeTask {
     pub(super) fn new(
         client: Client,
         spec: Spec,
-        wishes: watch::Receiver<Wish>,
+        desired: watch::Receiver<Desired>,
         reports: watch::Sender<Report>,
     ) -> Self {
         let path = (!spec.is_sequential).then(|| spec.path.clone());
-        Keeper {
+        NodeTask {
             client,
             spec,
-            wishes,
+            desired,
             reports,
             path,
             written: None,
@@ -59,7 +58,7 @@ impl Keeper {
 
     pub(super) async fn run(mut self) {
         let ended = self.keep().await;
-        // A session that is over has taken its ephemerals with it.
+        // A session that has ended has deleted its ephemerals.
         let is_over =
             |error: &Error| is_end_of_client(error) || *error.kind() == ErrorKind::SessionExpired;
         let failure = match ended {
@@ -69,7 +68,7 @@ impl Keeper {
             Err(error) => Some(error).filter(|error| !is_over(error)),
         };
         if let Some(error) = &failure {
-            tracing::warn!(path = self.spec.path, %error, "the persistent node may stay behind");
+            tracing::warn!(path = self.spec.path, %error, "the persistent node may not have been deleted");
         }
         self.reports.send_modify(|report| {
             report.presence = Presence::Ended;
@@ -77,30 +76,30 @@ impl Keeper {
         });
     }
 
-    /// Keeps the node in one session after the other, until somebody ends it.
+    /// Keeps the node in one session after the other, until it is to end.
     async fn keep(&mut self) -> Result<End> {
         loop {
-            // From here on every new wish wakes whoever waits for `changed`, until it is looked at
-            // here. So no wish is overlooked, least of all the one to end.
-            if let Some(end) = self.wishes.borrow_and_update().end {
+            // From here on every change of the desired state wakes the waiters for `changed`, until it is read here.
+            // So no change is overlooked, least of all the one to end.
+            if let Some(end) = self.desired.borrow_and_update().end {
                 return Ok(end);
             }
             let connected = self.client.connected_session();
             let session = tokio::select! {
                 session = connected => session?,
-                _ = self.wishes.changed() => continue,
+                _ = self.desired.changed() => continue,
             };
             let kept = tokio::select! {
                 biased;
-                // Whatever is waited for, the node can no longer be believed in.
+                // Whatever the task waits for, the node can no longer be trusted.
                 () = session_lost(&session) => {
-                    self.tell(Presence::Absent);
+                    self.report(Presence::Absent);
                     continue;
                 }
                 kept = self.keep_in(&session) => kept,
             };
             if let Err(error) = kept {
-                self.cope_with(error).await?;
+                self.handle_error(error).await?;
             }
         }
     }
@@ -118,28 +117,28 @@ impl Keeper {
                 self.create(&client, &path).await
             }
             Some(stat) if !self.spec.is_ours(&stat, session) => {
-                self.meet_foreign(&client, &path, &stat, watch).await
+                self.handle_foreign(&client, &path, &stat, watch).await
             }
             Some(stat) => self.hold(&client, &path, &stat, watch).await,
         }
     }
 
     async fn create(&mut self, client: &Client, path: &str) -> Result<()> {
-        self.tell(Presence::Absent);
+        self.report(Presence::Absent);
         self.pause().await;
-        let wish = self.wish();
+        let desired = self.desired();
         let create =
-            client.create(path, wish.data).lifetime(self.spec.lifetime()).container_parents();
+            client.create(path, desired.data).lifetime(self.spec.lifetime()).container_parents();
         let create = self.spec.with_acl(create);
         match self.in_doubt_until(create).await {
-            Ok(created) => self.note_written(created.stat.czxid, wish.revision),
+            Ok(created) => self.note_written(created.stat.czxid, desired.revision),
             Err(error) if error.is_node_exists() => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// The result of a call that creates the node. This future may be dropped before the reply comes.
+    /// Awaits a call that creates the node. This future may be dropped before the reply arrives.
     async fn in_doubt_until<T>(&mut self, call: impl IntoFuture<Output = Result<T>>) -> Result<T> {
         let was_in_doubt = std::mem::replace(&mut self.may_have_created, true);
         let result = call.await;
@@ -155,12 +154,12 @@ impl Keeper {
     }
 
     async fn create_sequential(&mut self, client: &Client, session: &Session) -> Result<()> {
-        let is_under_way =
+        let is_in_progress =
             self.creation.as_ref().is_some_and(|creation| creation.session == session.id());
-        if !is_under_way {
+        if !is_in_progress {
             self.pause().await;
-            let (Wish { data, revision, .. }, wishes) = (self.wish(), self.wishes.clone());
-            let is_wanted = move || wishes.borrow().end.is_none();
+            let (Desired { data, revision, .. }, desired) = (self.desired(), self.desired.clone());
+            let is_wanted = move || desired.borrow().end.is_none();
             let creation = (data, revision);
             let creation =
                 SequentialCreation::start(client, session, &self.spec, creation, is_wanted);
@@ -169,7 +168,7 @@ impl Keeper {
         self.finish_creation().await
     }
 
-    /// Waits for the node, if one is being created.
+    /// Waits for the creation of the node, if there is one.
     async fn finish_creation(&mut self) -> Result<()> {
         let Some(creation) = &mut self.creation else {
             return Ok(());
@@ -183,7 +182,7 @@ impl Keeper {
         Ok(())
     }
 
-    async fn meet_foreign(
+    async fn handle_foreign(
         &mut self,
         client: &Client,
         path: &str,
@@ -193,35 +192,35 @@ impl Keeper {
         let is_leftover = stat.ephemeral_owner == 0 && self.written.is_none();
         let is_replaced = self.spec.replaces_leftover && is_leftover;
         if self.spec.on_foreign_node == OnForeignNode::Wait && !is_replaced {
-            self.tell(Presence::Occupied);
+            self.report(Presence::Occupied);
             tokio::select! {
                 event = watch => drop(event),
-                _ = self.wishes.changed() => {}
+                _ = self.desired.changed() => {}
             }
             return Ok(());
         }
-        self.tell(Presence::Absent);
+        self.report(Presence::Absent);
         self.pause().await;
         tracing::info!(path, owner = stat.ephemeral_owner, "replacing a node of another session");
-        let wish = self.wish();
-        let create = Op::create(path, wish.data).lifetime(self.spec.lifetime());
+        let desired = self.desired();
+        let create = Op::create(path, desired.data).lifetime(self.spec.lifetime());
         let create = self.spec.op_with_acl(create);
-        // In one transaction, so that those who watch do not see the node vanish for good.
+        // In one transaction, so that watchers never see the path without a node.
         let replace = client.transaction([Op::delete(path).version(stat.version), create]);
         match self.in_doubt_until(replace).await {
             Ok(results) => {
                 if let Some(OpResult::Created(created)) = results.last() {
-                    self.note_written(created.stat.czxid, wish.revision);
+                    self.note_written(created.stat.czxid, desired.revision);
                 }
                 Ok(())
             }
-            // Somebody was faster; the next look tells.
+            // Another client was faster; read again.
             Err(error) if is_race(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// The node is there and ours: sees to its data, and waits until something happens.
+    /// Maintains the data of a node that exists and is ours, and waits until something happens.
     async fn hold(
         &mut self,
         client: &Client,
@@ -229,40 +228,40 @@ impl Keeper {
         stat: &Stat,
         mut watch: Watch,
     ) -> Result<()> {
-        let mut wish = self.wish();
-        while self.written == Some((stat.czxid, wish.revision)) {
-            self.tell_present(path, wish.revision);
+        let mut desired = self.desired();
+        while self.written == Some((stat.czxid, desired.revision)) {
+            self.report_present(path, desired.revision);
             tokio::select! {
                 biased;
-                // Whatever happened, even the end of the session: the next look tells.
+                // Read again, whatever happened, even after the end of the session.
                 _ = &mut watch => return Ok(()),
-                _ = self.wishes.changed() => wish = self.wish(),
+                _ = self.desired.changed() => desired = self.desired(),
             }
-            if wish.end.is_some() {
+            if desired.end.is_some() {
                 return Ok(());
             }
         }
         if !self.may_write_after_interval(path, &mut watch).await {
             return Ok(());
         }
-        let wish = self.wish();
+        let desired = self.desired();
         // This also fires the watch, so it need not be removed.
-        match client.set(path, wish.data).await {
-            Ok(_) => self.note_written(stat.czxid, wish.revision),
+        match client.set(path, desired.data).await {
+            Ok(_) => self.note_written(stat.czxid, desired.revision),
             Err(error) if error.is_no_node() => {}
             Err(error) => return Err(error),
         }
         Ok(())
     }
 
-    /// Waits until the data may be written again; false if something else has happened first.
+    /// Waits until the data may be written again; returns false if something else has happened first.
     async fn may_write_after_interval(&mut self, path: &str, watch: &mut Watch) -> bool {
         let due = self.written_at.map(|last| last + self.spec.write_interval);
         let Some(due) = due.filter(|due| *due > Instant::now()) else {
             return true;
         };
-        self.tell(Presence::Present { path: path.to_owned() });
-        let end = self.wishes.wait_for(|wish| wish.end.is_some());
+        self.report(Presence::Present { path: path.to_owned() });
+        let end = self.desired.wait_for(|desired| desired.end.is_some());
         tokio::select! {
             () = sleep_until(due) => true,
             event = watch => { drop(event); false }
@@ -270,20 +269,20 @@ impl Keeper {
         }
     }
 
-    /// Fails only if there is nothing left to try.
-    async fn cope_with(&mut self, error: Error) -> Result<()> {
+    /// Handles a failure. Fails only if there is nothing left to try.
+    async fn handle_error(&mut self, error: Error) -> Result<()> {
         if is_end_of_client(&error) {
             return Err(error);
         }
         if *error.kind() == ErrorKind::SessionExpired {
-            self.tell(Presence::Absent);
+            self.report(Presence::Absent);
             return Ok(());
         }
-        if is_passing(&error) {
-            tracing::debug!(%error, "looking after a persistent node");
+        if is_transient(&error) {
+            tracing::debug!(%error, "maintaining a persistent node failed; trying again");
         } else {
-            tracing::warn!(%error, "a persistent node is refused");
-            self.tell(Presence::Refused(error));
+            tracing::warn!(%error, "the server rejects a persistent node");
+            self.report(Presence::Refused(error));
         }
         self.pause().await;
         Ok(())
@@ -292,7 +291,7 @@ impl Keeper {
     /// Deletes the node if it is ours.
     async fn remove(&mut self) -> Result<()> {
         // Nothing was ever sent: no need to wait for a connection.
-        if self.pace.is_untouched() && self.written.is_none() {
+        if self.pace.is_unused() && self.written.is_none() {
             return Ok(());
         }
         loop {
@@ -300,7 +299,7 @@ impl Keeper {
             match self.remove_in(&session).await {
                 Ok(()) => return Ok(()),
                 Err(error) if is_end_of_client(&error) => return Err(error),
-                Err(error) if is_passing(&error) || is_race(&error) => {}
+                Err(error) if is_transient(&error) || is_race(&error) => {}
                 Err(error) => return Err(error),
             }
             sleep(self.pace.pause_before_attempt(Instant::now())).await;
@@ -310,18 +309,18 @@ impl Keeper {
     async fn remove_in(&mut self, session: &Session) -> Result<()> {
         let client = self.client.bound_to(session);
         if let Err(error) = self.finish_creation().await {
-            // It was refused, or its session is over.
+            // It was rejected, or its session has ended.
             tracing::debug!(%error, "a persistent node was not created");
         }
         let Some(path) = self.path.clone() else {
             return Ok(());
         };
-        // An earlier attempt may have succeeded and somebody else be in the place: a server that is
-        // behind must not show us what was before.
+        // An earlier attempt may have succeeded and another client may have the path: a server that is behind must
+        // not show an older state.
         client.sync(&path).await?;
         match client.exists(&path).await? {
             Some(stat) if self.spec.is_ours(&stat, session) && self.has_made(&stat) => {
-                // No other node is meant from now on, even if the reply to this is lost.
+                // From now on only this node is meant, even if the reply to this is lost.
                 self.note_written(stat.czxid, 0);
                 client.delete(&path).version(stat.version).await
             }
@@ -329,30 +328,30 @@ impl Keeper {
         }
     }
 
-    /// Whether it is the very node that we have created or written, as far as we know. Somebody else in this program
-    /// may have one at the same path and in the same session.
+    /// Returns whether it is the very node that this task has created or written, as far as is known. Other code in
+    /// this program may have one at the same path and in the same session.
     fn has_made(&self, stat: &Stat) -> bool {
         self.may_have_created || self.written.is_some_and(|(czxid, _)| czxid == stat.czxid)
     }
 
-    pub(super) fn wish(&self) -> Wish {
-        self.wishes.borrow().clone()
+    pub(super) fn desired(&self) -> Desired {
+        self.desired.borrow().clone()
     }
 
-    /// Waits before an attempt, if there were many; cut short by the wish to end.
+    /// Waits before an attempt, if there were many; the request to end cuts this short.
     async fn pause(&mut self) {
         let pause = self.pace.pause_before_attempt(Instant::now());
         if pause.is_zero() {
             return;
         }
-        let end = self.wishes.wait_for(|wish| wish.end.is_some());
+        let end = self.desired.wait_for(|desired| desired.end.is_some());
         tokio::select! {
             () = sleep(pause) => {}
             _ = end => {}
         }
     }
 
-    fn tell(&self, presence: Presence) {
+    fn report(&self, presence: Presence) {
         self.reports.send_if_modified(|report| {
             let is_new = report.presence != presence;
             report.presence = presence;
@@ -360,7 +359,7 @@ impl Keeper {
         });
     }
 
-    fn tell_present(&self, path: &str, revision: u64) {
+    fn report_present(&self, path: &str, revision: u64) {
         self.reports.send_if_modified(|report| {
             let presence = Presence::Present { path: path.to_owned() };
             let is_new = report.presence != presence || report.written != Some(revision);
@@ -371,9 +370,9 @@ impl Keeper {
     }
 }
 
-/// Nothing is wrong with the call, only with the time. A client's deadline is meant for single calls
-/// and does not end our care; a server without a quorum will have one again.
-pub(super) fn is_passing(error: &Error) -> bool {
+/// Returns whether the call may succeed later. A client's deadline is meant for single calls and does not end the
+/// maintenance; a server without a quorum will have one again.
+pub(super) fn is_transient(error: &Error) -> bool {
     let kind = error.kind();
     error.is_retriable() || matches!(kind, ErrorKind::DeadlineExceeded | ErrorKind::ReadOnly)
 }

@@ -12,25 +12,25 @@ use herdsman_testing::{TestProxy, TestServer};
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
 
-use crate::world::{client, client_behind, within};
+use crate::common::{client, client_behind, within};
 
 const WORKERS: usize = 4;
-const BLOWS: usize = 25;
+const FAULTS: usize = 25;
 const STOP: &str = "stop";
 
-/// What was done with each item, by its text.
+/// What happened to each item, by its text.
 #[derive(Default)]
-struct Ledger {
+struct Records {
     offered: Mutex<BTreeMap<Bytes, Outcome>>,
     /// How often each was consumed.
     consumed: Mutex<BTreeMap<Bytes, usize>>,
     /// Items that a consumer may have taken without learning of it.
     doubts: Mutex<usize>,
-    /// The storm is over.
-    is_calm: AtomicBool,
+    /// There are no more faults.
+    is_over: AtomicBool,
 }
 
-impl Ledger {
+impl Records {
     fn note_offer(&self, item: &str, outcome: Outcome) {
         self.offered.lock().insert(Bytes::copy_from_slice(item.as_bytes()), outcome);
     }
@@ -39,8 +39,8 @@ impl Ledger {
         *self.consumed.lock().entry(item.clone()).or_default() += 1;
     }
 
-    /// Nothing comes from nowhere, and what was surely offered was consumed, except as many as say
-    /// so.
+    /// Checks that every consumed item was offered, and that every item that was certainly offered was consumed,
+    /// except for up to `missing_max`.
     fn check(&self, missing_max: usize) {
         let (offered, consumed) = (self.offered.lock(), self.consumed.lock());
         for item in consumed.keys() {
@@ -52,16 +52,16 @@ impl Ledger {
     }
 }
 
-/// A queue in the storm.
-trait Stormed: Send + Sync + Sized + 'static {
+/// A queue under test.
+trait QueueUnderTest: Send + Sync + Sized + 'static {
     fn open(zk: &Client) -> Self;
     fn offer(&self, item: String) -> impl Future<Output = Result<()>> + Send;
-    /// Consumes everything until it is told to stop.
-    fn consume(self, ledger: Arc<Ledger>) -> impl Future<Output = ()> + Send;
+    /// Consumes everything until the stop item.
+    fn consume(self, records: Arc<Records>) -> impl Future<Output = ()> + Send;
     fn items_left(&self) -> impl Future<Output = usize> + Send;
 }
 
-impl Stormed for Queue {
+impl QueueUnderTest for Queue {
     fn open(zk: &Client) -> Self {
         Queue::new(zk, "/q").expect("the path is valid")
     }
@@ -70,23 +70,23 @@ impl Stormed for Queue {
         Queue::offer(self, item).await
     }
 
-    async fn consume(self, ledger: Arc<Ledger>) {
+    async fn consume(self, records: Arc<Records>) {
         loop {
             match self.take().await {
                 Ok(item) if item == STOP => return,
-                Ok(item) => ledger.note_consumed(&item),
-                Err(error) if error.outcome() == Outcome::Unknown => *ledger.doubts.lock() += 1,
+                Ok(item) => records.note_consumed(&item),
+                Err(error) if error.outcome() == Outcome::Unknown => *records.doubts.lock() += 1,
                 Err(error) => assert!(matches!(error, Error::Client(_)), "{error}"),
             }
         }
     }
 
     async fn items_left(&self) -> usize {
-        self.len().await.expect("the storm is over")
+        self.len().await.expect("there are no more faults")
     }
 }
 
-impl Stormed for WorkQueue {
+impl QueueUnderTest for WorkQueue {
     fn open(zk: &Client) -> Self {
         WorkQueue::new(zk, "/q").expect("the path is valid")
     }
@@ -95,7 +95,7 @@ impl Stormed for WorkQueue {
         WorkQueue::offer(self, item).await
     }
 
-    async fn consume(self, ledger: Arc<Ledger>) {
+    async fn consume(self, records: Arc<Records>) {
         loop {
             let item = match self.take().await {
                 Ok(item) => item,
@@ -106,23 +106,23 @@ impl Stormed for WorkQueue {
             };
             let is_stop = item.payload() == STOP;
             if !is_stop {
-                ledger.note_consumed(item.payload());
+                records.note_consumed(item.payload());
             }
             match item.done().await {
                 Ok(()) if is_stop => return,
                 Ok(()) => {}
-                Err(_) => *ledger.doubts.lock() += 1,
+                Err(_) => *records.doubts.lock() += 1,
             }
         }
     }
 
     async fn items_left(&self) -> usize {
-        self.len().await.expect("the storm is over")
+        self.len().await.expect("there are no more faults")
     }
 }
 
-/// Offers until it is done or in doubt.
-async fn offer_surely(queue: &impl Stormed, item: &str) -> Outcome {
+/// Offers until it succeeds or its outcome is unknown.
+async fn offer_until_known(queue: &impl QueueUnderTest, item: &str) -> Outcome {
     loop {
         match queue.offer(item.to_owned()).await {
             Ok(()) => return Outcome::Applied,
@@ -132,11 +132,11 @@ async fn offer_surely(queue: &impl Stormed, item: &str) -> Outcome {
     }
 }
 
-/// Cuts all connections again and again, each time after a number of requests that the seed decides,
-/// and now and then ends a session.
-async fn rage(server: &TestServer, proxy: &TestProxy, clients: &[Client], seed: u64) {
+/// Cuts all connections repeatedly, each time after a number of requests that the seed decides, and occasionally ends
+/// a session.
+async fn inject_faults(server: &TestServer, proxy: &TestProxy, clients: &[Client], seed: u64) {
     let mut random = fastrand::Rng::with_seed(seed);
-    for _ in 0..BLOWS {
+    for _ in 0..FAULTS {
         let enough = proxy.traffic().requests_in_all() + random.usize(1..40);
         proxy.until(|traffic| traffic.requests_in_all() >= enough).await;
         match random.u8(..10) {
@@ -152,61 +152,61 @@ async fn rage(server: &TestServer, proxy: &TestProxy, clients: &[Client], seed: 
     }
 }
 
-/// Offers items as long as the storm lasts.
-async fn produce(queue: impl Stormed, producer: usize, ledger: Arc<Ledger>) {
+/// Offers items as long as there are faults.
+async fn produce(queue: impl QueueUnderTest, producer: usize, records: Arc<Records>) {
     for number in 0.. {
         let item = format!("{producer}-{number}");
-        let outcome = offer_surely(&queue, &item).await;
-        ledger.note_offer(&item, outcome);
-        if ledger.is_calm.load(Ordering::Acquire) {
+        let outcome = offer_until_known(&queue, &item).await;
+        records.note_offer(&item, outcome);
+        if records.is_over.load(Ordering::Acquire) {
             return;
         }
     }
 }
 
-/// Producers and consumers in a storm, then calm until all is consumed.
-async fn storm<Q: Stormed>(seed: u64) -> Arc<Ledger> {
+/// Runs producers and consumers with faults, then without until all is consumed.
+async fn run_with_faults<Q: QueueUnderTest>(seed: u64) -> Arc<Records> {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
-    let ledger = Arc::new(Ledger::default());
+    let records = Arc::new(Records::default());
     let (mut producers, mut consumers) = (JoinSet::new(), JoinSet::new());
     let mut clients = Vec::new();
     for worker in 0..WORKERS {
         let (producer, consumer) = (client_behind(&proxy).await, client_behind(&proxy).await);
-        producers.spawn(produce(Q::open(&producer), worker, ledger.clone()));
-        consumers.spawn(Q::open(&consumer).consume(ledger.clone()));
+        producers.spawn(produce(Q::open(&producer), worker, records.clone()));
+        consumers.spawn(Q::open(&consumer).consume(records.clone()));
         clients.extend([producer, consumer]);
     }
-    within(rage(&server, &proxy, &clients, seed)).await;
-    ledger.is_calm.store(true, Ordering::Release);
+    within(inject_faults(&server, &proxy, &clients, seed)).await;
+    records.is_over.store(true, Ordering::Release);
     within(producers.join_all()).await;
-    let calm = Q::open(&client(&server).await);
+    let without_faults = Q::open(&client(&server).await);
     for _ in 0..WORKERS {
-        calm.offer(STOP.to_owned()).await.expect("the storm is over");
+        without_faults.offer(STOP.to_owned()).await.expect("there are no more faults");
     }
     within(consumers.join_all()).await;
-    assert_eq!(calm.items_left().await, 0);
-    ledger
+    assert_eq!(without_faults.items_left().await, 0);
+    records
 }
 
 #[tokio::test]
-async fn at_most_once_never_delivers_twice_and_loses_only_what_it_says() {
+async fn at_most_once_never_delivers_twice_and_loses_only_what_it_reports() {
     for seed in [1, 2] {
-        let ledger = storm::<Queue>(seed).await;
-        ledger.check(*ledger.doubts.lock());
-        let consumed = ledger.consumed.lock();
+        let records = run_with_faults::<Queue>(seed).await;
+        records.check(*records.doubts.lock());
+        let consumed = records.consumed.lock();
         let twice: Vec<_> = consumed.iter().filter(|(_, count)| **count > 1).collect();
         assert!(twice.is_empty(), "delivered more than once: {twice:?}");
     }
 }
 
-/// An item comes again only if its consumer could not say that it was done.
+/// An item is delivered again only if its consumer could not report that it was done.
 #[tokio::test]
 async fn at_least_once_delivers_everything() {
     for seed in [3, 4] {
-        let ledger = storm::<WorkQueue>(seed).await;
-        ledger.check(0);
-        let again: usize = ledger.consumed.lock().values().map(|count| count - 1).sum();
-        assert!(again <= *ledger.doubts.lock(), "{again} came again without a reason");
+        let records = run_with_faults::<WorkQueue>(seed).await;
+        records.check(0);
+        let again: usize = records.consumed.lock().values().map(|count| count - 1).sum();
+        assert!(again <= *records.doubts.lock(), "{again} were delivered again without a reason");
     }
 }

@@ -1,9 +1,8 @@
-//! Watches hearts: who is there, who has stopped beating, who has gone.
+//! Monitors heartbeats: which programs are alive, which have stopped beating, which have left.
 //!
-//! In: one recursive watch on the directory; an event is a beat, so that nothing is read except at
-//! the start and after a gap. Out: the latest healths, and streams of changes. While no server can
-//! be reached, nobody is judged, and that time does not count. Needs
-//! ZooKeeper 3.6.
+//! In: one recursive watch on the directory; an event is a beat, so nothing is read except at the start and after a
+//! gap. Out: the latest states of health, and streams of changes. While no server can be reached, no program is
+//! judged, and that time does not count. Needs ZooKeeper 3.6.
 
 use std::time::Duration;
 
@@ -11,52 +10,52 @@ use herdsman_client::{Client, EventType, WatchUpdate};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::vitals::{Healths, HeartEvent, Vitals, changes};
+use super::health::{HealthTable, Healths, HeartbeatEvent, changes};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::path;
-use crate::patient::patient;
+use crate::retrying::retrying;
 
-/// Reads that are under way at once.
+/// Reads that are in flight at once.
 const PIPELINE: usize = 128;
 
-/// The hearts of a directory, kept up to date until this and all its streams of events are dropped. See
-/// [`Heartbeat`](super::Heartbeat) for an example.
+/// The health of all programs with a heartbeat in a directory, kept up to date until this and all its streams of
+/// events are dropped. See [`Heartbeat`](super::Heartbeat) for an example.
 #[derive(Clone, Debug)]
-pub struct HeartMonitor {
+pub struct HeartbeatMonitor {
     latest: watch::Receiver<Healths>,
 }
 
-impl HeartMonitor {
-    /// Looks at the hearts in `directory`; one that was not seen to beat for `stale_after` is stale.
-    /// Choose several times the pace of the beats.
+impl HeartbeatMonitor {
+    /// Monitors the heartbeats in `directory`; a program of which no beat was seen for `stale_after` is stale. Choose
+    /// several times the interval of the beats.
     pub async fn start(client: &Client, directory: &str, stale_after: Duration) -> Result<Self> {
         if stale_after.is_zero() {
-            return Err(Error::invalid("no heart beats without a pause"));
+            return Err(Error::invalid("stale_after must be longer than zero"));
         }
         path::check(directory)?;
-        let client = patient(client);
+        let client = retrying(client);
         let directory = directory.trim_end_matches('/').to_owned();
-        let mut ward = Ward { client, directory, vitals: Vitals::new(stale_after) };
-        let updates = ward.client.watch(ward.watched()).recursive().await?;
-        ward.look().await?;
-        let (tell, latest) = watch::channel(ward.vitals.healths(Instant::now()));
+        let mut task = MonitorTask { client, directory, table: HealthTable::new(stale_after) };
+        let updates = task.client.watch(task.watched()).recursive().await?;
+        task.read_all().await?;
+        let (sender, latest) = watch::channel(task.table.healths(Instant::now()));
         tokio::spawn(async move {
-            if let Err(error) = ward.attend(updates, tell).await {
-                tracing::warn!(%error, "hearts are no longer watched");
+            if let Err(error) = task.run(updates, sender).await {
+                tracing::warn!(%error, "heartbeats are no longer monitored");
             }
         });
-        Ok(HeartMonitor { latest })
+        Ok(HeartbeatMonitor { latest })
     }
 
-    /// Who is there and how, as last seen.
+    /// Returns the health of each program, as last seen.
     #[must_use]
     pub fn healths(&self) -> std::collections::BTreeMap<String, super::Health> {
         self.latest.borrow().clone()
     }
 
-    /// Every change after this call. A slow reader gets those in between left out, never the last.
-    pub fn events(&self) -> Events<HeartEvent> {
+    /// Returns every change after this call. A slow reader misses intermediate states, never the last one.
+    pub fn events(&self) -> Events<HeartbeatEvent> {
         let mut latest = self.latest.clone();
         let seen = latest.borrow_and_update().clone();
         Events::of_differences(latest, seen, changes)
@@ -64,39 +63,39 @@ impl HeartMonitor {
 }
 
 /// The task behind a monitor.
-struct Ward {
+struct MonitorTask {
     client: Client,
     directory: String,
-    vitals: Vitals,
+    table: HealthTable,
 }
 
-impl Ward {
+impl MonitorTask {
     fn watched(&self) -> &str {
         if self.directory.is_empty() { "/" } else { &self.directory }
     }
 
-    async fn attend(
+    async fn run(
         &mut self,
         mut updates: herdsman_client::PersistentWatch,
-        tell: watch::Sender<Healths>,
+        sender: watch::Sender<Healths>,
     ) -> herdsman_client::Result<()> {
         loop {
             let now = Instant::now();
             if self.client.state().is_connected() {
-                publish(&tell, self.vitals.healths(now));
+                publish(&sender, self.table.healths(now));
             }
-            let deadline = self.vitals.next_deadline(now);
+            let deadline = self.table.next_deadline(now);
             tokio::select! {
                 update = updates.next() => match update {
                     Some(WatchUpdate::Event(event)) => self.note(event.kind, &event.path),
                     Some(_) => {
-                        self.look().await?;
-                        self.vitals.excuse(&tell.borrow(), Instant::now());
+                        self.read_all().await?;
+                        self.table.extend_deadlines(&sender.borrow(), Instant::now());
                     }
                     None => return Ok(()),
                 },
                 () = sleep_until(deadline.unwrap_or(now)), if deadline.is_some() => {}
-                () = tell.closed() => return Ok(()),
+                () = sender.closed() => return Ok(()),
             }
         }
     }
@@ -108,29 +107,29 @@ impl Ward {
         };
         match kind {
             _ if id.is_empty() || id.contains('/') => {}
-            EventType::NodeDeleted => self.vitals.gone(id),
+            EventType::NodeDeleted => self.table.remove(id),
             EventType::NodeCreated | EventType::NodeDataChanged => {
-                self.vitals.beat(id, Instant::now());
+                self.table.beat(id, Instant::now());
             }
             _ => {}
         }
     }
 
     /// Reads everything: at the start, and when events may have been missed.
-    async fn look(&mut self) -> herdsman_client::Result<()> {
+    async fn read_all(&mut self) -> herdsman_client::Result<()> {
         let names = match self.client.children(self.watched()).await {
             Err(error) if error.is_no_node() => Vec::new(),
             children => children?.names,
         };
-        self.vitals.keep_only(|id| names.iter().any(|name| name == id));
+        self.table.keep_only(|id| names.iter().any(|name| name == id));
         for chunk in names.chunks(PIPELINE) {
             let path = |name| format!("{}/{name}", self.directory);
             let sent: Vec<_> =
                 chunk.iter().map(|name| self.client.exists(&path(name)).send()).collect();
             for (name, stat) in chunk.iter().zip(sent) {
                 match stat.await? {
-                    Some(stat) => self.vitals.read(name, stat.mtime, Instant::now()),
-                    None => self.vitals.gone(name),
+                    Some(stat) => self.table.read(name, stat.mtime, Instant::now()),
+                    None => self.table.remove(name),
                 }
             }
         }
@@ -138,8 +137,8 @@ impl Ward {
     }
 }
 
-fn publish(tell: &watch::Sender<Healths>, healths: Healths) {
-    tell.send_if_modified(|latest| {
+fn publish(sender: &watch::Sender<Healths>, healths: Healths) {
+    sender.send_if_modified(|latest| {
         let is_new = *latest != healths;
         *latest = healths;
         is_new

@@ -1,9 +1,9 @@
 //! The task that keeps a cache up to date.
 //!
-//! It sets the watch first and reads afterwards, so nothing falls between the two. Then it follows
-//! the watch: what changed is read again. After a gap it compares the whole tree with what it has
-//! ([`super::walk`]), after a random pause, so that a thousand caches that lost the same server do
-//! not all ask the next one at the same moment.
+//! It sets the watch first and reads afterwards, so no change is missed between the two. Then it follows the watch:
+//! what changed is read again. After a gap it compares the whole tree with what it has ([`super::walk`]), after a
+//! random pause, so that a thousand caches that lost the same server do not all send requests to the next one at the
+//! same moment.
 
 use std::time::Duration;
 
@@ -11,16 +11,16 @@ use herdsman_client::{Client, PersistentWatch};
 use tokio::time::sleep;
 
 use super::CacheOptions;
-use super::board::{Board, Change};
-use super::inbox::{Dirt, Inbox};
+use super::inbox::{DirtyPath, Inbox};
 use super::scope::Scope;
+use super::state::{CacheState, Change};
 use super::walk::{Listings, Step};
 
-/// Nothing more can be read: the client is closed, or the session it was bound to is over.
+/// Nothing more can be read: the client is closed, or the session it was bound to has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ended;
 
-/// Which watch the server is asked for.
+/// The kind of watch to set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WatchShape {
     Node,
@@ -39,10 +39,10 @@ pub(super) async fn set_watch(
     }
 }
 
-pub(super) struct Upkeep {
+pub(super) struct CacheTask {
     pub(super) client: Client,
     pub(super) scope: Scope,
-    pub(super) board: Board,
+    pub(super) state: CacheState,
     pub(super) inbox: Inbox,
     /// What the last complete walk has listed.
     pub(super) listings: Listings,
@@ -50,36 +50,36 @@ pub(super) struct Upkeep {
     resync_spread: Duration,
 }
 
-impl Upkeep {
+impl CacheTask {
     pub(super) fn new(
         client: &Client,
         scope: Scope,
-        board: Board,
+        state: CacheState,
         watch: PersistentWatch,
         options: &CacheOptions,
     ) -> Self {
-        Upkeep {
+        CacheTask {
             inbox: Inbox::new(client, &scope, watch),
             client: client.clone(),
             scope,
-            board,
+            state,
             listings: Listings::default(),
             requests_max: options.requests_max,
             resync_spread: options.resync_spread,
         }
     }
 
-    /// Runs until the client is closed. What is known stays.
+    /// Runs until the client is closed. The last known state stays.
     pub(super) async fn run(mut self) {
         let Err(Ended) = self.follow().await;
-        self.board.set_out_of_sync();
+        self.state.set_out_of_sync();
     }
 
     async fn follow(&mut self) -> Result<std::convert::Infallible, Ended> {
         self.resync().await?;
         loop {
             if self.inbox.dirty.everything {
-                self.board.set_out_of_sync();
+                self.state.set_out_of_sync();
                 self.pause().await?;
                 self.resync().await?;
             } else if self.inbox.dirty.paths.is_empty() {
@@ -90,11 +90,11 @@ impl Upkeep {
         }
     }
 
-    /// Waits for news, and passes on at once that the connection is gone.
+    /// Waits for notifications, and publishes the loss of the connection at once.
     pub(super) async fn listen(&mut self) -> Result<(), Ended> {
         self.inbox.wait().await;
         if std::mem::take(&mut self.inbox.dirty.disconnected) {
-            self.board.set_out_of_sync();
+            self.state.set_out_of_sync();
         }
         if self.inbox.dirty.closed { Err(Ended) } else { Ok(()) }
     }
@@ -105,7 +105,7 @@ impl Upkeep {
         loop {
             tokio::select! {
                 () = &mut pause => return Ok(()),
-                heard = self.listen() => heard?,
+                handled = self.listen() => handled?,
             }
         }
     }
@@ -116,36 +116,36 @@ impl Upkeep {
         self.catch_up().await?;
         self.walk().await?;
         if !self.inbox.dirty.everything {
-            self.board.set_synced();
+            self.state.set_synced();
         }
         Ok(())
     }
 
-    /// The next session may be on a server that is behind what this cache has seen.
+    /// Syncs, because the server of the next session may be behind what this cache has read.
     async fn catch_up(&mut self) -> Result<(), Ended> {
         let sync = self.client.sync(&self.scope.root).send();
         if let Err(error) = self.while_listening(sync).await? {
-            // A server without a quorum cannot; it is not going to be ahead of us then.
-            tracing::debug!(%error, "sync");
+            // A server without a quorum cannot sync, but then it is not ahead of this cache either.
+            tracing::debug!(%error, "the sync failed");
         }
         Ok(())
     }
 
-    /// Reads what events have named.
+    /// Reads the nodes that events have named.
     async fn refresh(&mut self) -> Result<(), Ended> {
         let mut changes = Vec::new();
         let mut steps = Vec::new();
-        for (path, dirt) in std::mem::take(&mut self.inbox.dirty.paths) {
-            match dirt {
-                Dirt::Unread => steps.push(Step::Read(path)),
-                Dirt::Deleted(by) => changes.push(Change::Deleted(path, by)),
+        for (path, dirty) in std::mem::take(&mut self.inbox.dirty.paths) {
+            match dirty {
+                DirtyPath::Unread => steps.push(Step::Read(path)),
+                DirtyPath::Deleted(by) => changes.push(Change::Deleted(path, by)),
             }
         }
-        self.board.apply(&mut changes);
+        self.state.apply(&mut changes);
         self.read_all(steps).await
     }
 
-    /// Awaits an answer without being deaf meanwhile.
+    /// Awaits a reply, and handles notifications meanwhile.
     pub(super) async fn while_listening<T>(
         &mut self,
         answer: impl Future<Output = T>,
@@ -155,7 +155,7 @@ impl Upkeep {
             tokio::select! {
                 biased;
                 answer = &mut answer => return Ok(answer),
-                heard = self.listen() => heard?,
+                handled = self.listen() => handled?,
             }
         }
     }

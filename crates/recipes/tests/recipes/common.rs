@@ -1,4 +1,4 @@
-//! What the tests of all recipes share.
+//! Helpers that the tests of all recipes share.
 
 use std::future::Future;
 use std::time::Duration;
@@ -6,31 +6,31 @@ use std::time::Duration;
 use herdsman_client::Client;
 use herdsman_testing::{TestProxy, TestServer};
 
-/// Session timeout of the tests' clients: short, so that a lost connection is soon a lost session.
+/// Session timeout of the tests' clients: short, so that a lost connection soon becomes a lost session.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
 
-/// A connected client of the server.
+/// Returns a connected client of the server.
 pub async fn client(server: &TestServer) -> Client {
     client_of(&server.connect_string()).await
 }
 
-/// A connected client behind the proxy.
+/// Returns a connected client behind the proxy.
 pub async fn client_behind(proxy: &TestProxy) -> Client {
     client_of(&proxy.connect_string()).await
 }
 
-/// A connected client of these servers.
+/// Returns a connected client of these servers.
 pub async fn client_of(servers: &str) -> Client {
     let options = Client::options().session_timeout(SESSION_TIMEOUT);
     within(options.connect(servers)).await.expect("the server answers")
 }
 
-/// The future's output. Only keeps a broken test from hanging; nothing is measured.
+/// Returns the future's output. The timeout only keeps a broken test from hanging; nothing is measured.
 pub async fn within<F: Future>(future: F) -> F::Output {
     tokio::time::timeout(Duration::from_secs(30), future).await.expect("it happens in time")
 }
 
-/// Waits until something is so that cannot be awaited.
+/// Waits until a condition holds that cannot be awaited.
 pub async fn eventually(mut is_so: impl FnMut() -> bool) {
     within(async {
         while !is_so() {

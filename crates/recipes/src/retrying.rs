@@ -1,0 +1,40 @@
+//! Calls that continue while the connection is lost.
+//!
+//! A recipe must finish what it has begun. A client's deadline and retry policy are meant for the single calls of a
+//! program; they must not end the maintenance of a lock, a registration or a cache because a failover took longer.
+
+use std::time::Duration;
+
+use herdsman_client::{Client, ConnectionState, ErrorKind, RetryPolicy, Session};
+
+use crate::error::Error;
+
+/// The pause between attempts while the connection is lost.
+pub(crate) const PAUSE: Duration = Duration::from_millis(100);
+
+/// The deadline of calls that need none: longer than any program waits.
+const NO_DEADLINE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// Returns the same client, whose calls end only with their reply, with the session or with the client.
+pub(crate) fn retrying(client: &Client) -> Client {
+    client.with_retry(RetryPolicy::forever(PAUSE)).with_deadline(NO_DEADLINE)
+}
+
+/// Returns whether a recipe that promises to continue starts again after this error: what it held is lost, with its
+/// session or without, and the client continues in another session. A lost connection means the same here, because a
+/// retrying client reports it only when the session has ended meanwhile.
+pub(crate) fn must_restart(client: &Client, error: &Error) -> bool {
+    let is_lost = match error {
+        Error::Lost => true,
+        Error::Client(error) => error.is_retriable() || *error.kind() == ErrorKind::Deposed,
+        _ => false,
+    };
+    is_lost && client.is_managed()
+}
+
+/// Resolves when nothing that depends on this session can be trusted any more: no server was heard from for a session
+/// timeout, or the session has ended.
+pub(crate) async fn session_lost(session: &Session) {
+    let is_lost = |state: ConnectionState| state == ConnectionState::Lost || state.is_final();
+    session.wait_for(is_lost).await;
+}
