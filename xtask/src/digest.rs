@@ -1,9 +1,9 @@
-//! The digest of a tree, computed from what clients see of it. Independent of `crates/tree`.
+//! The digest of a tree, computed from what clients can see. Independent of `crates/tree`.
 
 use crate::listing::{Node, Nodes};
 
-/// The digest, version 2: the sum of the nodes' own, those of the service's inner nodes left out.
-/// Container and TTL nodes hide a stored field from clients, so the tree must have none.
+/// The digest, version 2: the sum of the nodes' digests, without the service's inner nodes. Container and
+/// TTL nodes hide a stored field from clients, so the tree must have none.
 pub fn of(nodes: &Nodes) -> i64 {
     let counted = nodes.iter().filter(|(path, _)| !path.starts_with("/zookeeper/"));
     counted.map(|(path, node)| of_node(path, node)).fold(0, i64::wrapping_add)
@@ -13,7 +13,7 @@ fn of_node(path: &str, node: &Node) -> i64 {
     let stat = &node.stat;
     let [czxid, mzxid, ctime, mtime] = stat.head;
     let [version, seen_cversion, aversion] = stat.versions;
-    // Clients see creates and deletes counted; stored are creates alone.
+    // Clients see the number of creates and deletes; only creates are stored.
     let cversion = (seen_cversion + stat.sizes[1]) / 2;
     let mut bytes = Vec::new();
     bytes.extend(if path == "/" { "" } else { path }.as_bytes());

@@ -1,10 +1,10 @@
 //! Measures the write outage when a leader is killed: a measurement, not a test.
 //!
-//! Three servers, a client at each of the two that do not lead. Both write without pause; the leader
-//! gets `kill -9`; both reconnect to their server every few milliseconds and write on. The time of a
-//! round runs from the kill to the first write that the new leader's epoch acknowledges, anywhere; the
-//! time until both survivors accept writes is printed, too. Then the killed server is restarted, and the next round
-//! begins.
+//! Three servers, and a client at each of the two that do not lead. Both write without pause; the leader
+//! gets `kill -9`; both reconnect to their server every few milliseconds and continue to write. The time of
+//! a round is from the kill to the first write acknowledged in the new leader's epoch, by either server;
+//! the time until both survivors accept writes is printed as well. Then the killed server is restarted, and
+//! the next round starts.
 
 use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -22,10 +22,10 @@ const SERVERS: usize = 3;
 const SESSION_TIMEOUT_MS: i32 = 20_000;
 const SYNC_LIMIT: u32 = 5;
 const ROUND_MAX: Duration = Duration::from_secs(60);
-/// Between two tries to reconnect.
+/// Pause between two reconnect attempts.
 const RETRY: Duration = Duration::from_millis(5);
-/// Between two writes, so that the clients do not use up the machine that they measure.
-const REST: Duration = Duration::from_millis(1);
+/// Pause between two writes, so that the clients do not use up the machine that they measure.
+const WRITE_PAUSE: Duration = Duration::from_millis(1);
 
 /// What to measure.
 #[derive(Args)]
@@ -56,7 +56,7 @@ pub fn run(options: &Options) -> Result<()> {
     Ok(())
 }
 
-/// Starts an ensemble in a folder and kills that many leaders, one after another.
+/// Starts an ensemble in a directory and kills this many leaders, one after another.
 pub fn measure(
     program: Program,
     count: usize,
@@ -82,12 +82,12 @@ pub fn measure(
     Ok(rounds)
 }
 
-/// What a leader's death cost.
+/// The outage after a leader was killed.
 pub struct Round {
     killed: usize,
     /// From the kill to the first write that is acknowledged anywhere.
     pub first: Duration,
-    /// From the kill until both survivors take writes.
+    /// From the kill until both survivors accept writes.
     pub both: Duration,
 }
 
@@ -117,8 +117,8 @@ fn await_write(done: &Receiver<Instant>) -> Result<Instant> {
     done.recv_timeout(ROUND_MAX).context("no write is acknowledged after the kill")
 }
 
-/// Writes at one server until a write is acknowledged in a later epoch than the first one's; tells
-/// of the first and of that one. Ends silently when the receiver is dropped.
+/// Writes at one server until a write is acknowledged in a later epoch than the first one's; reports the
+/// first and that one. Ends silently when the receiver is dropped.
 fn write_across(address: &str, id: usize, ready: &Sender<()>, done: &Sender<Instant>) {
     let started = Instant::now();
     let mut ticket = Ticket::new(SESSION_TIMEOUT_MS);
@@ -141,7 +141,7 @@ fn write_across(address: &str, id: usize, ready: &Sender<()>, done: &Sender<Inst
                     let _ = session.close();
                     return;
                 }
-                Some(_) => std::thread::sleep(REST),
+                Some(_) => std::thread::sleep(WRITE_PAUSE),
             }
         }
         ticket = session.ticket().clone();

@@ -1,9 +1,9 @@
-//! Makes `fixtures/`: small data directories written by Apache releases, each with what Apache
-//! itself reads from it.
+//! Creates `fixtures/`: small data directories written by Apache releases, each with what Apache itself
+//! reads from it.
 //!
-//! The expectation never comes from our code: a copy of the finished directory is opened by the
-//! release that wrote it, every node is read over the wire, and the hidden part comes from the
-//! snapshot that Apache writes when it starts.
+//! The expected content never comes from our code: a copy of the finished directory is opened by the
+//! release that wrote it, every node is read through the client protocol, and the fields hidden from
+//! clients come from the snapshot that Apache writes when it starts.
 
 use std::fmt::Write;
 use std::fs;
@@ -29,11 +29,11 @@ struct Variant {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Starts {
-    /// Written, stopped, started, written again, stopped: a snapshot and a log behind it.
+    /// Written, stopped, started, written again, stopped: a snapshot and a log after it.
     Twice,
     /// As `Twice`, and started once more: the newest snapshot holds everything.
     Thrice,
-    /// Written once and killed in the middle of it: an empty first snapshot and one log.
+    /// Written once and killed meanwhile: an empty first snapshot and one log.
     Killed,
 }
 
@@ -125,13 +125,13 @@ fn expectation(program: Program, copy: &Path) -> Result<String> {
     Ok(expected_text(&listing, &hidden))
 }
 
-/// The snapshot that Apache wrote when it started; the newest, because so few writes follow that it
-/// takes no other.
+/// The snapshot that Apache wrote when it started: the newest, because so few writes follow that it takes
+/// no other.
 fn first_snapshot_after_start(copy: &Path, listing: &Listing) -> Result<Snapshot> {
     let hidden = snapshot::newest(copy)?;
     ensure!(
         hidden.nodes.keys().eq(listing.keys()),
-        "the snapshot and the wire disagree about which nodes exist"
+        "the nodes in the snapshot differ from those read by a client"
     );
     Ok(hidden)
 }

@@ -1,13 +1,12 @@
 //! Counts the instructions of single operations of the server, and compares with a committed baseline.
 //!
-//! In: `benches/instructions`, a program that does one operation N times, and its `baseline.txt`. Out: a
-//! table, and a failure for every case that needs noticeably more instructions than it did. A count
-//! does not depend on how busy the machine is, so CI can hold a change to it where a time would only
-//! tell how the neighbours felt.
+//! In: `benches/instructions`, a program that executes one operation N times, and its `baseline.txt`. Out:
+//! a table, and a failure for every case that needs noticeably more instructions than before. A count does
+//! not depend on the load of the machine, so CI can check it, unlike a duration.
 //!
-//! Each case runs under callgrind with N and with 2 N iterations; the difference, divided by N, is an
-//! operation without start-up and set-up. Deliberately not here: anything that takes time without
-//! instructions (system calls, cache misses, waiting), for which there is `herdsman bench`.
+//! Each case runs under callgrind with N and with 2 N iterations; the difference divided by N is the cost
+//! of one operation without start-up and set-up. Deliberately not here: anything that takes time without
+//! instructions (system calls, cache misses, waiting), which `herdsman bench` measures.
 
 mod baseline;
 mod callgrind;
@@ -42,7 +41,7 @@ pub struct Options {
     cases: Vec<String>,
 }
 
-/// Counts and compares; fails if a case needs more than it may.
+/// Counts and compares; fails if a case needs more than allowed.
 pub fn run(options: &Options) -> Result<()> {
     Peer::Valgrind.ensure()?;
     let path = paths::root().join(BASELINE);
@@ -60,7 +59,7 @@ pub fn run(options: &Options) -> Result<()> {
     judge(&before, &now)
 }
 
-/// What the counts are compared with or written into; refuses before anything is counted in vain.
+/// Returns the baseline to compare with or to update; fails early, before anything is counted.
 fn baseline_before(options: &Options, path: &Path, compiler: &Compiler) -> Result<Baseline> {
     if !options.update {
         let before = Baseline::read(path)?;
@@ -87,13 +86,13 @@ fn chosen<'a>(known: &'a [Case], names: &[String]) -> Result<Vec<&'a Case>> {
     for name in names {
         let all = || known.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join(" ");
         let is_known = known.iter().any(|case| case.name == *name);
-        ensure!(is_known, "no case is called `{name}`; there are: {}", all());
+        ensure!(is_known, "there is no case `{name}`; the cases are: {}", all());
     }
     let wanted = |case: &&Case| names.is_empty() || names.contains(&case.name);
     Ok(known.iter().filter(wanted).collect())
 }
 
-/// Counts the cases, as many at a time as there are processors: they do not feel each other.
+/// Counts the cases, one for each processor at a time: they do not affect each other's counts.
 fn count_all(binary: &Path, cases: &[&Case]) -> Result<baseline::Counts> {
     let dir = paths::target().join("callgrind");
     std::fs::create_dir_all(&dir).with_context(|| format!("creating {}", dir.display()))?;
@@ -116,7 +115,7 @@ fn count_all(binary: &Path, cases: &[&Case]) -> Result<baseline::Counts> {
     })
 }
 
-/// Puts what was counted in the place of what was before.
+/// Replaces the counts of these cases in the baseline.
 fn update(path: &Path, mut before: Baseline, now: Baseline) -> Result<()> {
     before.counts.extend(now.counts);
     std::fs::write(path, before.to_string())
@@ -136,13 +135,13 @@ fn judge(before: &Baseline, now: &Baseline) -> Result<()> {
     }
     if before.compiler != now.compiler {
         println!(
-            "\nThe baseline was counted with {}, this is {}: a difference may be the compiler's.",
+            "\nThe baseline was counted with {}, this is {}: differences may be caused by the compiler.",
             before.compiler, now.compiler,
         );
     }
     let failed = rows.iter().filter(|row| row.is_failure()).count();
     if failed > 0 {
-        bail!("{failed} of {} cases are not as the baseline says", rows.len());
+        bail!("{failed} of {} cases differ from the baseline", rows.len());
     }
     Ok(())
 }
@@ -159,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn cases_are_chosen_by_name_and_an_unknown_one_is_refused() {
+    fn cases_are_chosen_by_name_and_an_unknown_one_is_rejected() {
         let known = callgrind::parse_list("one 10 first\ntwo 20 second\n").unwrap();
         let names = |names: &[&str]| -> Result<Vec<String>> {
             let names: Vec<_> = names.iter().map(ToString::to_string).collect();
@@ -168,7 +167,7 @@ mod tests {
         assert_eq!(names(&[]).unwrap(), ["one", "two"]);
         assert_eq!(names(&["two"]).unwrap(), ["two"]);
         let error = names(&["three"]).unwrap_err().to_string();
-        assert_eq!(error, "no case is called `three`; there are: one two");
+        assert_eq!(error, "there is no case `three`; the cases are: one two");
     }
 
     #[test]
@@ -182,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_or_mixed_is_refused_before_counting() {
+    fn baselines_that_do_not_match_are_rejected_before_counting() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("baseline.txt");
         let old = baseline("1.95.0", &[("one", 1)]);

@@ -1,4 +1,4 @@
-//! What a server holds: every node as clients see it, and the same as text, one line a node, so
+//! The content of a server: every node as clients see it, and the same as text with one line per node, so
 //! that two servers are compared with `==` and shown with a diff.
 //!
 //! A line has, separated by tabs: path; data in base64 (`-` absent, `=` empty); the Stat as clients
@@ -19,7 +19,7 @@ pub type Listing = BTreeMap<String, String>;
 /// Path to node.
 pub type Nodes = BTreeMap<String, Node>;
 
-/// How many nodes are asked for before the first answer is read.
+/// How many requests are sent before the first reply is read.
 const ASKED_AT_ONCE: usize = 64;
 
 /// One node as clients see it.
@@ -33,12 +33,12 @@ pub struct Node {
     pub acl: Vec<Acl>,
 }
 
-/// Reads every node of a server, as the super user, into lines.
+/// Reads every node of a server as lines, as the super user.
 pub fn read_all(address: &str) -> Result<Listing> {
     Ok(lines(&read_nodes(address)?))
 }
 
-/// Reads every node of a server, as the super user; in an ensemble, not before the server has all
+/// Reads every node of a server, as the super user; in an ensemble, after the server has applied everything
 /// that was committed when this began.
 pub fn read_nodes(address: &str) -> Result<Nodes> {
     let mut session = Session::connect(address, 30_000)?;

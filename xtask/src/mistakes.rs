@@ -1,5 +1,5 @@
-//! Makes known mistakes in a copy of the sources, one at a time, and counts the seeds of the simulator that find
-//! them: shows that each checker can fail, and that the defects of the past would be found today.
+//! Makes known mistakes in a copy of the sources, one at a time, and counts the seeds of the simulator that
+//! find them: this shows that each checker can fail, and that the defects of the past would be found today.
 //!
 //! In: `crates/sim/mistakes/NAME.patch`. Its head, before the first `diff --git`, says what the mistake is and
 //! which property finds it in which world (see [`patch`]). Out: a table, and a failure for every patch that does
@@ -59,7 +59,7 @@ fn chosen(all: Vec<Patch>, names: &[String]) -> Result<Vec<Patch>> {
     for name in names {
         let known = || all.iter().map(|patch| patch.name.as_str()).collect::<Vec<_>>().join(" ");
         let is_known = all.iter().any(|patch| patch.name == *name);
-        ensure!(is_known, "no mistake is called `{name}`; there are: {}", known());
+        ensure!(is_known, "there is no mistake `{name}`; the mistakes are: {}", known());
     }
     Ok(all.into_iter().filter(|patch| names.is_empty() || names.contains(&patch.name)).collect())
 }
@@ -82,11 +82,11 @@ fn try_patch(patch: &Patch, seeds: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes the copy equal to what is in the repository, and touches only what is not.
+/// Updates the copy to the content of the repository, writing only files that differ.
 fn refresh(root: &Path, copy: &Path) -> Result<()> {
     let names = listed(root)?;
     for name in &names {
-        // A file that git tracks may have been removed from the work tree.
+        // A file that git tracks may have been removed from the working tree.
         let Ok(bytes) = fs::read(root.join(name)) else { continue };
         let path = copy.join(name);
         if fs::read(&path).is_ok_and(|old| old == bytes) {
@@ -104,14 +104,14 @@ fn refresh(root: &Path, copy: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The files that git tracks, and new ones that it does not ignore.
+/// Lists the files that git tracks, and new ones that it does not ignore.
 fn listed(root: &Path) -> Result<BTreeSet<String>> {
     let mut git = Command::new("git");
     git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root);
     Ok(run::output(&mut git)?.split_terminator('\0').map(str::to_owned).collect())
 }
 
-/// All files of a folder, as git names them.
+/// Lists all files of a directory, with paths as in git.
 fn files_below(top: &Path) -> Result<BTreeSet<String>> {
     let mut files = BTreeSet::new();
     let mut dirs = vec![top.to_path_buf()];
@@ -132,7 +132,7 @@ fn files_below(top: &Path) -> Result<BTreeSet<String>> {
 fn apply(patch: &Path, copy: &Path) -> Result<()> {
     let above = copy.parent().context("the copy is in a folder")?;
     let mut git = Command::new("git");
-    // Git would take the repository around the copy for the one to patch.
+    // Otherwise git would apply the patch to the repository that contains the copy.
     git.env("GIT_CEILING_DIRECTORIES", above).current_dir(copy);
     run::output(git.arg("apply").arg(patch)).context("the patch does not apply")?;
     Ok(())
@@ -143,7 +143,7 @@ fn build(copy: &Path) -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.args(["build", "--quiet", "--locked", "--package", PACKAGE]);
-    // A build that is interrupted may leave pieces behind that do not fit together.
+    // An interrupted build may leave inconsistent files behind.
     build.env("CARGO_INCREMENTAL", "0");
     build.env("CARGO_TARGET_DIR", &target).current_dir(copy);
     run::output(&mut build).context("it does not build")?;
@@ -174,7 +174,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_copy_becomes_equal_and_what_is_equal_stays_untouched() {
+    fn a_copy_is_updated_and_equal_files_are_not_written() {
         let (root, copy) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let git = |arguments: &[&str]| {
             run::output(Command::new("git").args(arguments).current_dir(root.path())).unwrap();

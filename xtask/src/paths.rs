@@ -1,17 +1,17 @@
-//! Where things are: everything the commands write goes below `target/`.
+//! The paths used by the commands: everything they write is below `target/`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-/// The repository's top folder.
+/// The root of the repository.
 pub fn root() -> PathBuf {
     let manifest = Path::new(env!("CARGO_MANIFEST_DIR"));
     manifest.parent().expect("xtask is a folder in the repository").to_path_buf()
 }
 
-/// Cargo's output folder.
+/// Cargo's output directory.
 pub fn target() -> PathBuf {
     match std::env::var_os("CARGO_TARGET_DIR") {
         Some(dir) => root().join(dir),
@@ -19,12 +19,12 @@ pub fn target() -> PathBuf {
     }
 }
 
-/// The installed programs of others: `target/peers/NAME`.
+/// The installed third-party programs: `target/peers/NAME`.
 pub fn peers(name: &str) -> PathBuf {
     target().join("peers").join(name)
 }
 
-/// The server under test: its release build, or the binary that `HERDSMAN` names.
+/// The server under test: its release build, or the binary in `HERDSMAN`.
 pub fn herdsman() -> PathBuf {
     match std::env::var_os("HERDSMAN") {
         Some(binary) => root().join(binary),
@@ -32,13 +32,12 @@ pub fn herdsman() -> PathBuf {
     }
 }
 
-/// A program of this workspace as the development profile builds it.
+/// A program of this workspace as built in the development profile.
 pub fn built(program: &str) -> PathBuf {
     target().join("debug").join(program)
 }
 
-/// An empty folder for one run of something, `target/interop/NAME`; what an earlier run left there
-/// is removed.
+/// Creates an empty directory for one run, `target/interop/NAME`; the content of an earlier run is removed.
 pub fn fresh_dir(name: &str) -> Result<PathBuf> {
     let dir = target().join("interop").join(name);
     if dir.exists() {
@@ -48,7 +47,7 @@ pub fn fresh_dir(name: &str) -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// Copies a folder with everything below it.
+/// Copies a directory recursively.
 pub fn copy_dir(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from).with_context(|| format!("reading {}", from.display()))? {

@@ -1,10 +1,10 @@
-//! The programs of others that the interop tests need: Apache's server, Curator, kazoo, the C
-//! clients, a browser, valgrind.
+//! Third-party programs for the interop tests: Apache's server, Curator, kazoo, the C clients, a browser,
+//! valgrind.
 //!
 //! In: the manifests under `interop/` (pom.xml, requirements.txt, package.json). Out: jars, a Python
-//! environment and an npm folder in `target/peers/`, and Debian packages where a thing is not to be had
-//! otherwise. A stamp beside each installed thing holds the manifest it was made from, so a second run only
-//! compares. Nothing fetched is ever committed.
+//! environment and an npm directory in `target/peers/`, and Debian packages where there is no other source.
+//! A stamp next to each installation contains its manifest, so that a second run only compares. Nothing
+//! that is downloaded is committed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,10 +18,11 @@ use crate::run;
 
 const ADVISORY_REPOSITORY: &str = "https://github.com/RustSec/advisory-db";
 
-/// Releases of Apache's Java client that many programs still use: Kafka the first, BookKeeper the second.
+/// Releases of Apache's Java client that are still widely used: the first by Kafka, the second by
+/// BookKeeper.
 pub const OLDER_RELEASES: [&str; 2] = ["3.8.4", "3.9.3"];
 
-/// Something a test step needs.
+/// A third-party program that a test step needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Peer {
     /// A Java development kit and Maven.
@@ -36,19 +37,19 @@ pub enum Peer {
     ZookeeperRecipes,
     /// kazoo 2.11.0 in a Python environment.
     Kazoo,
-    /// A Kerberos realm's programs, the library to build with, and kazoo's module for it.
+    /// The programs of a Kerberos realm, the library to build with, and kazoo's module for it.
     Kerberos,
     /// A C compiler, ZooKeeper's C client and its cli_mt.
     CClient,
-    /// The C client with TLS and SASL, which Debian's is built without.
+    /// The C client with TLS and SASL; Debian's is built without them.
     SecureCClient,
-    /// Apache ZooKeeper 3.8.0, which only making fixtures needs.
+    /// Apache ZooKeeper 3.8.0, only for making fixtures.
     Zookeeper38,
     /// The program `ip`, with which the chaos test cuts links.
     Iproute,
-    /// The library that shows a program another time of day, with which the chaos test moves clocks.
+    /// The library that changes the clock of a program, for the chaos test.
     Faketime,
-    /// Chromium and its driver, which click through the console.
+    /// Chromium and its driver, which test the console.
     Browser,
     /// The program `valgrind`, which counts instructions.
     Valgrind,
@@ -61,7 +62,7 @@ pub enum Peer {
 }
 
 impl Peer {
-    /// What the tests need; `Zookeeper38` is for making fixtures.
+    /// The programs for tests; `Zookeeper38` is for making fixtures.
     pub const FOR_TESTS: [Peer; 11] = [
         Peer::Java,
         Peer::Zookeeper,
@@ -99,7 +100,7 @@ impl Peer {
         }
     }
 
-    /// How a person gets it by hand.
+    /// Instructions for installing it by hand.
     fn by_hand(self) -> &'static str {
         match self {
             Peer::Java => {
@@ -134,13 +135,13 @@ impl Peer {
         }
     }
 
-    /// Whether a step that needs it may be left out where it cannot be had. Everything else comes from
-    /// package registries, and a machine that reaches none of them can test nothing.
+    /// Whether a step that needs it may be skipped if it cannot be installed. Everything else comes from
+    /// package registries, and a machine without access to them cannot run any tests.
     pub fn may_be_missing(self) -> bool {
         self == Peer::AdvisoryDatabase
     }
 
-    /// Installs it unless it is there.
+    /// Installs it unless it is installed.
     pub fn ensure(self) -> Result<()> {
         let installed = match self {
             Peer::Java => java(),
@@ -163,16 +164,16 @@ impl Peer {
                 debian(&["zookeeper"], || Path::new("/usr/share/java/zookeeper-3.8.0.jar").exists())
             }
         };
-        installed.with_context(|| format!("{} could not be had; {}", self.name(), self.by_hand()))
+        installed.with_context(|| format!("{} could not be installed; {}", self.name(), self.by_hand()))
     }
 }
 
-/// Installs these; says what could not be had and fails if anything is missing.
+/// Installs these; lists those that could not be installed, and fails if there are any.
 pub fn install(peers: &[Peer]) -> Result<()> {
     let mut missing = 0;
     for peer in peers {
         match peer.ensure() {
-            Ok(()) => println!("{}: here", peer.name()),
+            Ok(()) => println!("{}: installed", peer.name()),
             Err(error) => {
                 missing += 1;
                 println!("{error:#}");
@@ -180,7 +181,7 @@ pub fn install(peers: &[Peer]) -> Result<()> {
         }
     }
     if missing > 0 {
-        bail!("{missing} of {} could not be had", peers.len());
+        bail!("{missing} of {} could not be installed", peers.len());
     }
     Ok(())
 }
@@ -196,8 +197,8 @@ fn c_client() -> Result<()> {
     debian(&["gcc", "libc6-dev", "libzookeeper-mt-dev", "zookeeper-bin"], here)
 }
 
-/// The npm package `zookeeper` brings the source of Apache's client, and builds it when it is installed with
-/// what it finds of TLS and SASL.
+/// The npm package `zookeeper` contains the source of Apache's client, and builds it during installation
+/// with the TLS and SASL libraries that it finds.
 fn secure_c_client() -> Result<()> {
     let programs = ["npm", "g++", "make", "openssl"];
     let headers = ["/usr/include/openssl/ssl.h", "/usr/include/sasl/sasl.h"];
@@ -230,7 +231,7 @@ pub fn secure_cli() -> PathBuf {
     paths::peers("c-client").join("node_modules/zookeeper/deps/zookeeper-client-c/cli_st")
 }
 
-/// `libclang` is what makes Rust's declarations of the library's header when the server is built.
+/// `libclang` generates Rust declarations from the library's header when the server is built.
 fn kerberos() -> Result<()> {
     let programs = ["krb5kdc", "kadmin.local", "kdb5_util", "kinit", "krb5-config", "gcc"];
     let files = |folder: &str, file: &str| below(folder).any(|folder| folder.join(file).exists());
@@ -263,7 +264,7 @@ fn kerberos() -> Result<()> {
     run::output(pip.args(["-m", "pip", "install", "-q", "-r"]).arg(requirements)).map(drop)
 }
 
-/// The folders in a folder.
+/// The directories in a directory.
 fn below(folder: &str) -> impl Iterator<Item = PathBuf> {
     fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()))
 }
@@ -279,7 +280,7 @@ fn browser() -> Result<()> {
     debian(&["chromium", "chromium-driver"], here)
 }
 
-/// A part of the Rust toolchain that a minimal one lacks, and cargo's command for it.
+/// A part of the Rust toolchain that a minimal installation lacks, and its cargo subcommand.
 fn rust_component(command: &str, component: &str) -> Result<()> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let version = || run::output(Command::new(&cargo).args([command, "--version"])).map(drop);
@@ -289,7 +290,7 @@ fn rust_component(command: &str, component: &str) -> Result<()> {
     version()
 }
 
-/// A copy of today: an older one does not know what is known by now.
+/// A current copy: an older one does not have recent advisories.
 fn clone_advisories() -> Result<()> {
     debian(&["git"], || run::exists("git"))?;
     let dir = advisory_database();
@@ -299,13 +300,14 @@ fn clone_advisories() -> Result<()> {
     run::output(&mut git).map(drop)
 }
 
-/// Where the advisories are.
+/// The directory of the advisories.
 pub fn advisory_database() -> PathBuf {
     paths::peers("advisory-db")
 }
 
-/// Installs Debian packages unless `here` says there is no need. A package that is named like its program is left out
-/// if that program is there: it may have been installed in another way, with which the package conflicts (npm).
+/// Installs Debian packages unless `here` returns true. A package with the same name as its program is
+/// skipped if that program exists: it may have been installed in another way that conflicts with the
+/// package (npm).
 fn debian(packages: &[&str], here: impl Fn() -> bool) -> Result<()> {
     if here() {
         return Ok(());
@@ -322,7 +324,7 @@ fn debian(packages: &[&str], here: impl Fn() -> bool) -> Result<()> {
     install.extend(packages);
     apt(&install)?;
     if !here() {
-        bail!("apt-get succeeded, but what it should bring is not there");
+        bail!("apt-get succeeded, but did not install the expected files");
     }
     Ok(())
 }
@@ -357,9 +359,9 @@ fn jars(pom: &str, name: &str, properties: &[&str]) -> Result<()> {
     write_stamp(&dir, &pom)
 }
 
-/// Unpacked and not installed: the package depends on forty others that nothing here needs. Its version is
-/// that of the Debian release (3.8.0 in Debian 12), whose recipes are the same as in 3.9.5, and they run with
-/// the client of [`Peer::Curator`].
+/// Unpacked instead of installed: the package depends on forty others that are not needed here. Its version
+/// is that of the Debian release (3.8.0 in Debian 12), whose recipes are the same as in 3.9.5, and they run
+/// with the client of [`Peer::Curator`].
 fn zookeeper_recipes() -> Result<()> {
     let dir = paths::peers("zookeeper-recipes");
     let jars =
@@ -394,7 +396,7 @@ fn kazoo() -> Result<()> {
     if stamp_matches(&dir, &requirements)? {
         return Ok(());
     }
-    // Debian's python3 comes without a working venv module until its package is there.
+    // Debian's python3 has no working venv module until its package is installed.
     let has_venv = || run::output(Command::new("python3").args(["-c", "import ensurepip"])).is_ok();
     debian(&["python3", "python3-venv"], has_venv)?;
     clear(&dir)?;
@@ -431,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_stamp_is_good_until_its_manifest_changes() {
+    fn a_stamp_is_valid_until_its_manifest_changes() {
         let dir = tempfile::tempdir().unwrap();
         let manifest = dir.path().join("pom.xml");
         fs::write(&manifest, "one").unwrap();

@@ -1,8 +1,9 @@
-//! Ports for the servers of a test, which no other process of this program gets at the same time.
+//! Ports for the servers of a test, not used by any other process of this program at the same time.
 //!
-//! A process locks a file for each block of ports that it takes them from, until it ends: a port that was free a
-//! moment ago could otherwise be given to a step that runs side by side. The ports lie below the range that the system
-//! uses for outgoing connections, and outside of the one that `herdsman-testing` uses.
+//! A process takes ports from blocks, and keeps a file locked for each of its blocks until it ends: a port
+//! that was free a moment ago could otherwise be assigned to a step that runs in parallel. The ports are
+//! below the range that the system uses for outgoing connections, and outside of the one that
+//! `herdsman-testing` uses.
 
 use std::fs::{self, File, OpenOptions};
 use std::net::TcpListener;
@@ -14,14 +15,14 @@ use anyhow::{Context, Result, bail, ensure};
 const PORTS: Range<u16> = 20_000..30_000;
 const BLOCK: u16 = 100;
 
-/// The block in use, and the first of its ports that was not given out.
+/// The current block, and the first of its ports that was not assigned yet.
 struct Block {
     ports: Range<u16>,
-    /// Its lock; blocks that are used up stay locked, because their servers may still run.
+    /// Its lock; used-up blocks stay locked, because their servers may still be running.
     _lock: File,
 }
 
-/// The first of this many neighbouring ports on which nobody listens. Each is given out once.
+/// Returns the first of this many adjacent ports on which nothing listens. Each port is returned once.
 pub fn free_ports(count: u16) -> Result<u16> {
     static BLOCKS: Mutex<Vec<Block>> = Mutex::new(Vec::new());
     ensure!(count <= BLOCK, "at most {BLOCK} ports at once");
@@ -44,7 +45,7 @@ fn is_free(port: u16) -> bool {
     TcpListener::bind(("127.0.0.1", port)).is_ok()
 }
 
-/// A block that no process has.
+/// A block that no process uses.
 fn next_block() -> Result<Block> {
     let user = rustix::process::getuid().as_raw();
     let dir = std::env::temp_dir().join(format!("herdsman-ports-{user}"));
@@ -57,7 +58,7 @@ fn next_block() -> Result<Block> {
             return Ok(Block { ports: start..start + BLOCK, _lock: lock });
         }
     }
-    bail!("all ports from {} to {} are taken by other tests", PORTS.start, PORTS.end);
+    bail!("all ports from {} to {} are in use by other tests", PORTS.start, PORTS.end);
 }
 
 #[cfg(test)]
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_port_is_given_out_twice() {
+    fn no_port_is_returned_twice() {
         let mut all = Vec::new();
         for _ in 0..60 {
             let first = free_ports(5).unwrap();
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn too_many_ports_are_refused() {
+    fn too_many_ports_are_rejected() {
         assert!(free_ports(BLOCK + 1).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! A small seeded generator (SplitMix64), so that a seed means the same choices on every machine.
+//! A small seeded generator (SplitMix64), so that a seed gives the same choices on every machine.
 
 use std::time::Duration;
 
@@ -26,12 +26,12 @@ impl Rng {
         (self.bits() % bound as u64) as usize
     }
 
-    /// One of the choices, which are not empty.
+    /// Returns one of the choices, which must not be empty.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }
 
-    /// A time between the two.
+    /// Returns a duration between the two.
     pub fn between(&mut self, min_ms: u64, max_ms: u64) -> Duration {
         Duration::from_millis(min_ms + self.bits() % (max_ms - min_ms + 1))
     }

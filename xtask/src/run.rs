@@ -1,4 +1,4 @@
-//! Running other programs: a failed one is an error that shows the end of what it printed.
+//! Runs other programs: a failure is an error with the end of their output.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -9,10 +9,10 @@ use anyhow::{Context, Result, bail};
 
 use crate::paths;
 
-/// Set in the environment of commands that find all programs of this workspace built.
+/// Set in the environment of commands for which all programs of this workspace are already built.
 pub const BUILT_VARIABLE: &str = "HERDSMAN_BUILT";
 
-/// Runs a program to its end and returns its standard output.
+/// Runs a program to completion and returns its standard output.
 pub fn output(command: &mut Command) -> Result<String> {
     let name = name_of(command);
     let output =
@@ -29,11 +29,11 @@ pub fn output(command: &mut Command) -> Result<String> {
     Ok(text)
 }
 
-/// What a program did.
+/// The result of a program.
 pub struct Done {
-    /// All it printed, both streams in the order they came.
+    /// Its output, both streams in order.
     pub printed: String,
-    /// Whether it ended well.
+    /// Whether it succeeded.
     pub success: bool,
 }
 
@@ -43,7 +43,7 @@ pub fn all_output(command: &mut Command, input: &str) -> Result<Done> {
     let (mut reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::piped()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("running {name}"))?;
-    // The command holds the pipe's writing end; it must close for the reader to see the end.
+    // The command holds the write end of the pipe, which must be closed so that the reader sees the end.
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut stdin = child.stdin.take().context("standard input is a pipe")?;
     let input = input.to_string();
@@ -56,7 +56,7 @@ pub fn all_output(command: &mut Command, input: &str) -> Result<Done> {
     Ok(Done { printed: String::from_utf8_lossy(&bytes).into_owned(), success })
 }
 
-/// Runs a program whose output goes to this process's own.
+/// Runs a program whose output goes to that of this process.
 pub fn inherit(command: &mut Command) -> Result<()> {
     let name = name_of(command);
     let status =
@@ -67,8 +67,8 @@ pub fn inherit(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// A program that a package of this workspace has under the package's own name. It is built now, unless the caller of
-/// this process has built everything and set [`BUILT_VARIABLE`].
+/// Returns the path of the program that a package of this workspace has under its own name. It is built
+/// now, unless the caller of this process has built everything and set [`BUILT_VARIABLE`].
 pub fn workspace_program(package: &str) -> Result<Command> {
     if std::env::var_os(BUILT_VARIABLE).is_none() {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -81,13 +81,13 @@ pub fn workspace_program(package: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Whether a program can be started at all.
+/// Whether a program can be started.
 pub fn exists(program: &str) -> bool {
     let probe = Command::new("sh").args(["-c", "command -v \"$0\" >/dev/null", program]).status();
     probe.is_ok_and(|status| status.success())
 }
 
-/// The last lines of a file, or why there are none.
+/// The last lines of a file, or the error from reading it.
 pub fn tail(path: &Path, lines: usize) -> String {
     match fs::read(path) {
         Ok(bytes) => last_lines(&String::from_utf8_lossy(&bytes), lines),
@@ -109,13 +109,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_program_shows_what_it_said() {
+    fn the_error_of_a_failed_program_has_its_output() {
         let error = output(Command::new("sh").args(["-c", "echo why; exit 3"])).unwrap_err();
         assert!(error.to_string().contains("why"), "{error}");
     }
 
     #[test]
-    fn both_streams_come_in_order() {
+    fn both_streams_are_captured_in_order() {
         let mut sh = Command::new("sh");
         sh.args(["-c", "read word; echo $word; echo two >&2; echo three; exit 1"]);
         let done = all_output(&mut sh, "one\n").unwrap();

@@ -1,10 +1,9 @@
-//! The requests that every fixture and disk test sends to a server: all kinds of nodes and of
-//! transactions.
+//! The requests that every fixture and disk test sends to a server: all kinds of nodes and of transactions.
 //!
-//! In: a session-less address. Out: a data directory that holds persistent, sequential, ephemeral,
-//! container and TTL nodes, absent and empty data, ACLs of several schemes, quotas, multis that
-//! succeed and fail, and failed requests. The first part runs on an empty server, the second on the
-//! same server after a restart, so that its state is in a snapshot and in the log after it.
+//! In: a server's address. Out: a data directory with persistent, sequential, ephemeral, container and TTL
+//! nodes, absent and empty data, ACLs of several schemes, quotas, multis that succeed and fail, and failed
+//! requests. The first part runs on an empty server, the second on the same server after a restart, so that
+//! its state is in a snapshot and in the log after it.
 
 use anyhow::{Result, ensure};
 
@@ -27,7 +26,7 @@ pub struct Open {
     _sessions: Vec<Session>,
 }
 
-/// The first part, on an empty server. `bulk` is how many further plain writes to make.
+/// The first part, on an empty server, with `bulk` further plain writes.
 pub fn first_part(address: &str, bulk: usize) -> Result<Open> {
     let mut one = Session::connect(address, SESSION_TIMEOUT_MS)?;
     let mut two = Session::connect(address, SESSION_TIMEOUT_MS / 2)?;
@@ -62,14 +61,14 @@ pub fn second_part(address: &str, bulk: usize) -> Result<Open> {
     Ok(Open { _sessions: vec![session] })
 }
 
-/// Writes sent and not waited for, for a server that is about to be killed.
+/// Sends writes without waiting, for a server that is about to be killed.
 pub fn unanswered_writes(address: &str, count: usize) -> Result<Open> {
     let mut session = Session::connect(address, SESSION_TIMEOUT_MS)?;
     session.ok(&Op::create("/torn", None, 0))?;
     for number in 0..count {
         session.send(&Op::create("/torn/n-", Some(number.to_string().as_bytes()), 2))?;
     }
-    // One answer proves that the server has begun to work through them.
+    // One reply proves that the server has started to process them.
     session.receive()?;
     Ok(Open { _sessions: vec![session] })
 }

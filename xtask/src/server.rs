@@ -1,10 +1,8 @@
-//! A real server process for a test: Apache ZooKeeper or Herdsman, on a free port of the loopback
-//! address.
+//! A real server process for a test: Apache ZooKeeper or Herdsman, on a free port of the loopback address.
 //!
-//! In: which program, a data directory, settings. Out: an address that answers. The process dies
-//! with the value. Both kinds get the same zoo.cfg and the same `-D` properties, which is part of
-//! what is tested. [`Spec`] is one standalone server; `ensemble` makes several that belong
-//! together out of [`Launch`].
+//! In: which program, a data directory, settings. Out: an address that answers. The process is killed when
+//! the value is dropped. Both programs get the same zoo.cfg and the same `-D` properties, which is part of
+//! the test. [`Spec`] is one standalone server; `ensemble` starts several with [`Launch`].
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
@@ -24,7 +22,7 @@ use crate::ports;
 const START_MAX: Duration = Duration::from_secs(40);
 const STOP_MAX: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
-const WORD_PATIENCE: Duration = Duration::from_secs(5);
+const WORD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The unit of processor time in `/proc/PID/stat`, on every Linux that Rust runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
@@ -34,7 +32,7 @@ pub const SUPER_DIGEST: (&str, &str) =
 /// The credentials that match [`SUPER_DIGEST`].
 pub const SUPER_AUTH: &str = "super:test";
 
-/// Which server program.
+/// A server program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Program {
     /// Apache ZooKeeper 3.9.5, from Maven.
@@ -56,7 +54,7 @@ impl Program {
         }
     }
 
-    /// Fails if there is nothing to start.
+    /// Fails if the program is missing.
     pub fn ensure_here(self) -> Result<()> {
         match self {
             Program::Apache => Peer::Zookeeper.ensure(),
@@ -69,7 +67,7 @@ impl Program {
         }
     }
 
-    /// The command up to its arguments, properties included.
+    /// The command up to its arguments, including properties.
     fn command(self, jvm: Jvm, properties: &[(String, String)]) -> Command {
         let flags = properties.iter().map(|(name, value)| format!("-D{name}={value}"));
         let mut command = match self {
@@ -89,9 +87,9 @@ impl Program {
 /// How Java runs Apache's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jvm {
-    /// Starts quickly and stays small, as tests want it.
+    /// Starts quickly and uses little memory, for tests.
     Quick,
-    /// With Java's own defaults and a heap of this size, as Apache's start script does it.
+    /// Java's own defaults and a heap of this size, as in Apache's start script.
     Usual {
         /// `-Xmx`, in MiB.
         heap_mib: u32,
@@ -153,7 +151,7 @@ const DEBIAN_JARS: [&str; 12] = [
 pub struct Spec {
     /// Which program.
     pub program: Program,
-    /// The folder that holds (or will hold) `version-2`.
+    /// The directory that contains (or will contain) `version-2`.
     pub data_dir: PathBuf,
     /// System properties, as `-Dname=value`.
     pub properties: Vec<(String, String)>,
@@ -161,13 +159,13 @@ pub struct Spec {
     pub settings: Vec<String>,
     /// How Java runs it, if it is Apache's.
     pub jvm: Jvm,
-    /// A command that runs the command given to it by becoming it; or nothing.
+    /// A command that execs the command given to it; or empty.
     pub within: Vec<String>,
 }
 
 impl Spec {
-    /// A server whose operator's doors are open: super user, all four-letter words, TTL nodes,
-    /// small log files.
+    /// A server with all operator interfaces enabled: super user, all four-letter words, TTL nodes, small
+    /// log files.
     pub fn new(program: Program, data_dir: &Path) -> Spec {
         let properties = [
             SUPER_DIGEST,
@@ -180,8 +178,7 @@ impl Spec {
         }
     }
 
-    /// A server with every setting at its default but those that a free port and four-letter words
-    /// take.
+    /// A server with default settings, except for a free port and four-letter words.
     pub fn plain(program: Program, data_dir: &Path) -> Spec {
         Spec {
             program,
@@ -207,7 +204,7 @@ impl Spec {
         Ok(server)
     }
 
-    /// Starts the process; whether it serves is for the caller to find out.
+    /// Starts the process; the caller finds out whether it serves.
     pub fn launch(&self) -> Result<Server> {
         let port = ports::free_ports(1)?;
         fs::create_dir_all(&self.data_dir)?;
@@ -241,7 +238,7 @@ impl Spec {
     }
 }
 
-/// All that it takes to start a server's process.
+/// The parameters of a server's process.
 pub struct Launch<'a> {
     /// Which program.
     pub program: Program,
@@ -249,18 +246,18 @@ pub struct Launch<'a> {
     pub properties: &'a [(String, String)],
     /// Its zoo.cfg.
     pub config: &'a Path,
-    /// Where what it prints goes, behind what is there.
+    /// The file for its output, which is appended.
     pub log: &'a Path,
-    /// `host:port` where its zoo.cfg makes it serve clients.
+    /// `host:port` for clients, according to its zoo.cfg.
     pub address: String,
     /// How Java runs it, if it is Apache's.
     pub jvm: Jvm,
-    /// A command that runs the command given to it by becoming it, such as `nsenter`; or nothing.
+    /// A command that execs the command given to it, such as `nsenter`; or empty.
     pub within: &'a [String],
 }
 
 impl Launch<'_> {
-    /// Starts the process; whether it serves is for the caller to find out.
+    /// Starts the process; the caller finds out whether it serves.
     pub fn start(self) -> Result<Server> {
         let log = File::options().create(true).append(true).open(self.log)?;
         let own = self.program.command(self.jvm, self.properties);
@@ -283,7 +280,7 @@ pub struct Server {
     child: Child,
     /// `host:port` of the client port.
     pub address: String,
-    /// Everything the program printed.
+    /// The file with everything that the program printed.
     pub log_path: PathBuf,
 }
 
@@ -300,40 +297,40 @@ impl Server {
         }
     }
 
-    /// Fails if the process has ended by itself.
+    /// Fails if the process has ended.
     pub fn ensure_alive(&mut self) -> Result<()> {
         if let Some(status) = self.child.try_wait()? {
-            bail!("the server ended by itself ({status}); its log:\n{}", self.log_tail());
+            bail!("the server ended unexpectedly ({status}); its log:\n{}", self.log_tail());
         }
         Ok(())
     }
 
-    /// How the process has ended by itself; `None` while it runs.
+    /// The exit status if the process has ended by itself; `None` while it runs.
     pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// The last lines the program printed.
+    /// The last lines that the program printed.
     pub fn log_tail(&self) -> String {
         crate::run::tail(&self.log_path, 30)
     }
 
-    /// Everything the program printed.
+    /// Everything that the program printed.
     pub fn log(&self) -> Result<String> {
         Ok(String::from_utf8_lossy(&fs::read(&self.log_path)?).into_owned())
     }
 
     /// Sends a four-letter word.
     pub fn four_letters(&self, word: &str) -> Result<String> {
-        four_letters(&self.address, word, WORD_PATIENCE)
+        four_letters(&self.address, word, WORD_TIMEOUT)
     }
 
-    /// Bytes of memory that are its own at this moment.
+    /// Its resident memory now, in bytes.
     pub fn resident_bytes(&self) -> Result<u64> {
         self.memory("VmRSS:")
     }
 
-    /// The most of them that there ever were.
+    /// Its peak resident memory, in bytes.
     pub fn peak_resident_bytes(&self) -> Result<u64> {
         self.memory("VmHWM:")
     }
@@ -347,18 +344,19 @@ impl Server {
         Ok(kib.parse::<u64>()? * 1024)
     }
 
-    /// File descriptors that it has open.
+    /// Its number of open file descriptors.
     pub fn descriptors(&self) -> Result<usize> {
         let path = format!("/proc/{}/fd", self.pid());
         Ok(fs::read_dir(&path).with_context(|| format!("reading {path}"))?.count())
     }
 
-    /// Seconds that its threads have run on a processor so far. Those that run count to the nanosecond; the
-    /// kernel's number that has the ended ones, too, counts hundredths of a second.
+    /// Processor time of its threads so far, in seconds. Running threads count to the nanosecond; the
+    /// kernel's number that includes ended threads counts hundredths of a second.
     pub fn cpu_seconds(&self) -> Result<f64> {
         let path = format!("/proc/{}/stat", self.pid());
         let stat = fs::read_to_string(&path).with_context(|| format!("reading {path}"))?;
-        // Behind the program's name, which may have spaces, from the third field on; the 14th and 15th count.
+        // After the program's name, which may contain spaces, from the third field on; the 14th and 15th
+        // count.
         let fields =
             stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
         let ticks: u64 = fields.filter_map(|field| field.parse::<u64>().ok()).sum();
@@ -373,7 +371,7 @@ impl Server {
         Ok((nanoseconds as f64 / 1e9).max(ticks as f64 / TICKS_PER_SECOND))
     }
 
-    /// Stops the process in its tracks (SIGSTOP): its connections stay open and say nothing.
+    /// Pauses the process (SIGSTOP): its connections stay open and silent.
     pub fn pause(&self) -> Result<()> {
         Ok(kill_process(self.pid(), Signal::STOP)?)
     }
@@ -383,7 +381,7 @@ impl Server {
         Ok(kill_process(self.pid(), Signal::CONT)?)
     }
 
-    /// Ends the server with SIGTERM and waits for it.
+    /// Stops the server with SIGTERM and waits for it.
     pub fn stop(mut self) -> Result<()> {
         kill_process(self.pid(), Signal::TERM)?;
         let status = self.await_exit()?;
@@ -396,7 +394,7 @@ impl Server {
         Ok(())
     }
 
-    /// Ends the server as a power cut would: SIGKILL.
+    /// Kills the server with SIGKILL, like a power failure.
     pub fn kill(mut self) -> Result<()> {
         self.send_kill()?;
         self.await_exit().map(drop)
@@ -425,13 +423,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Already gone after `stop` or `kill`; a failure here would only hide the test's own.
+        // It has ended already after `stop` or `kill`; a failure here would only hide that of the test.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Sends a four-letter word; gives up when connecting or any part of the answer takes this long.
+/// Sends a four-letter word; fails if connecting or any part of the answer takes this long.
 pub fn four_letters(address: &str, word: &str, patience: Duration) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address.parse()?, patience)?;
     stream.set_read_timeout(Some(patience))?;

@@ -1,20 +1,20 @@
-//! Reads what servers log in ensembles: how a server was brought up to date, and what Apache's
-//! servers complain about (they log what `interop/zookeeper/logback-ensemble.xml` says).
+//! Reads what servers log in ensembles: how a server was synchronized, and problems that Apache's servers
+//! report (they log what `interop/zookeeper/logback-ensemble.xml` configures).
 //!
-//! Connections break in these tests, so exceptions that only report that do not count. Everything else
-//! that Apache logs as an error counts, and so do warnings that it logs only for peers that violate the
+//! Connections break in these tests, so exceptions that only report that do not count. Everything else that
+//! Apache logs as an error counts, and so do warnings that it logs only for peers that violate the
 //! protocol.
 
 use crate::server::Program;
 
-/// How a learner was brought up to date.
+/// How a learner was synchronized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
-    /// It was sent what it lacked.
+    /// It got the missing txns.
     Diff,
-    /// It was sent everything.
+    /// It got a snapshot.
     Snap,
-    /// It had to forget its last transactions first.
+    /// It had to drop its last transactions first.
     Trunc,
 }
 
@@ -29,7 +29,7 @@ const HERDSMAN_WORDS: &[(&str, Sync)] = &[
     ("(TRUNC); ready", Sync::Trunc),
 ];
 
-/// The last time that the server with this log was brought up to date by its leader.
+/// The last synchronization of the server with this log.
 pub fn last_sync(program: Program, log: &str) -> Option<Sync> {
     let words = match program {
         Program::Herdsman => HERDSMAN_WORDS,
@@ -39,7 +39,7 @@ pub fn last_sync(program: Program, log: &str) -> Option<Sync> {
     log.lines().rev().find_map(said)
 }
 
-/// Exceptions that say that a connection broke or a server was shut down.
+/// Exceptions that report that a connection was lost or a server was shut down.
 const BROKEN_CONNECTIONS: &[&str] = &[
     "java.io.EOFException",
     "java.io.IOException: Broken pipe",
@@ -50,8 +50,8 @@ const BROKEN_CONNECTIONS: &[&str] = &[
     "java.lang.InterruptedException",
 ];
 
-/// Errors that Apache logs among its own servers too: it finds no common history and sends a
-/// snapshot, as it should.
+/// Errors that Apache also logs among its own servers: it finds no common history and sends a snapshot,
+/// which is correct.
 const USUAL_ERRORS: &[&str] = &["fall back to use snapshot"];
 
 /// Warnings about packets that no correct peer sends.
@@ -71,11 +71,11 @@ const PROTOCOL_WARNINGS: &[&str] = &[
     "is from a different epoch",
 ];
 
-/// What is said about digests that differ.
+/// Messages about differing digests.
 const MISMATCHES: &[&str] = &["digest mismatch", "Digests are not matching"];
 
-/// Lines that tell of a mistake of some server: all errors but those that tell of broken
-/// connections, and warnings about the protocol.
+/// Lines that report a mistake of some server: all errors except those about lost connections, and warnings
+/// about the protocol.
 pub fn complaints(log: &str) -> Vec<&str> {
     let lines: Vec<&str> = log.lines().collect();
     let is_complaint = |index: &usize| {
@@ -90,7 +90,7 @@ pub fn complaints(log: &str) -> Vec<&str> {
     (0..lines.len()).filter(is_complaint).flat_map(with_exception).flatten().collect()
 }
 
-/// Lines that tell of packets that no correct peer sends.
+/// Lines about packets that no correct peer sends.
 pub fn protocol_warnings(log: &str) -> Vec<&str> {
     log.lines().filter(|line| is_protocol_warning(line)).collect()
 }
@@ -104,9 +104,9 @@ pub fn mismatches(log: &str) -> Vec<&str> {
     log.lines().filter(|line| is_mismatch(line)).collect()
 }
 
-/// The same, without those that follow a snapshot from the leader. Apache sends one while it goes on
-/// writing, and the learner compares digests before it has caught up with what the snapshot already
-/// shows; an ensemble of Apache's servers alone does that too.
+/// The same, without those after a snapshot from the leader. Apache sends one while it continues to write,
+/// and the learner compares digests before it has caught up with what the snapshot already contains; an
+/// ensemble of Apache's servers alone does that too.
 pub fn unexcused_mismatches(log: &str) -> Vec<&str> {
     let mut fuzzy = false;
     let mut found = Vec::new();
@@ -125,7 +125,7 @@ fn is_mismatch(line: &str) -> bool {
     MISMATCHES.iter().any(|word| line.contains(word))
 }
 
-/// The second word, behind the time.
+/// The second word, after the time.
 fn level(line: &str) -> Option<&str> {
     line.split(' ').nth(1)
 }
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broken_connections_are_no_complaint() {
+    fn lost_connections_are_not_complaints() {
         let log = "22:58:03.866 ERROR LearnerHandler Unexpected exception in LearnerHandler: \n\
             java.io.EOFException: null\n\
             22:58:03.867 WARN  Learner Exception when following the leader\n";
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn mismatches_behind_a_snapshot_are_excused_until_the_next_sync() {
+    fn mismatches_after_a_snapshot_are_excused_until_the_next_sync() {
         let snap = "22:58:37.878 INFO  Learner Getting a snapshot from leader 0x600000722\n";
         let diff = "22:58:37.878 INFO  Learner Getting a diff from the leader 0x600000722\n";
         let mismatch =

@@ -1,8 +1,7 @@
-//! Reads the parts of an uncompressed snapshot file that no client can see: sessions, stored
-//! fields, the digest.
+//! Reads the parts of an uncompressed snapshot file that no client can see: sessions, stored fields, the
+//! digest.
 //!
-//! Used on snapshots that Apache wrote, to record what it holds to be the state. Written apart from
-//! `crates/store`.
+//! Used on snapshots that Apache wrote, to record its state. Independent of `crates/store`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,9 +18,9 @@ const MAGIC: i32 = i32::from_be_bytes(*b"ZKSN");
 pub struct Snapshot {
     /// The zxid in the file's name.
     pub zxid: i64,
-    /// Session id to timeout in milliseconds.
+    /// Session ids and timeouts in milliseconds.
     pub sessions: BTreeMap<i64, i32>,
-    /// Path to stored cversion and stored ephemeralOwner; the root is `/`.
+    /// Paths with stored cversion and stored ephemeralOwner; the root is `/`.
     pub nodes: BTreeMap<String, (i32, i64)>,
     /// Digest version and value, if the file has them.
     pub digest: Option<(i32, i64)>,
@@ -36,7 +35,7 @@ pub fn newest(data_dir: &Path) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// The file `PREFIX.HEX` with the greatest zxid; compressed ones (`PREFIX.HEX.gz`) are passed over.
+/// The file `PREFIX.HEX` with the highest zxid; compressed ones (`PREFIX.HEX.gz`) are skipped.
 pub fn newest_file(data_dir: &Path, prefix: &str) -> Result<(i64, PathBuf)> {
     let mut newest = None;
     for entry in fs::read_dir(data_dir.join("version-2"))? {

@@ -19,19 +19,19 @@ use crate::wire::{self, Op, Session};
 const TICK_MS: u32 = 200;
 const SYNC_LIMIT: u32 = 5;
 const SESSION_TIMEOUT_MS: i32 = 4000;
-/// Several, because a process that goes on may notice first that its followers have left.
+/// Several, because a resumed process may notice first that its followers have left.
 const CLIENTS: usize = 3;
 const NODE: &str = "/written-elsewhere";
 const LEADER: usize = 3;
 const LEAD_TRIES_MAX: usize = 5;
 
-/// What to try.
+/// Options.
 #[derive(Args)]
 pub struct Options {
-    /// How many leaders to stop.
+    /// How many leaders to pause.
     #[arg(long, default_value_t = 20)]
     rounds: usize,
-    /// The program that leads when it is stopped.
+    /// The program of the server that leads when it is paused.
     #[arg(long, value_enum, default_value_t = Program::Herdsman)]
     leader: Program,
     /// The program of the other two servers.
@@ -39,14 +39,14 @@ pub struct Options {
     others: Program,
 }
 
-/// What clients of the stopped leader got.
+/// The replies that clients of the paused leader got.
 #[derive(Default)]
 struct Answers {
-    /// The read behind the sync showed the write.
+    /// The read after the sync returned the write.
     fresh: usize,
     /// It did not.
     stale: usize,
-    /// The connection was closed, or the sync refused.
+    /// The connection was closed, or the sync rejected.
     none: usize,
 }
 
@@ -108,7 +108,7 @@ fn stop_a_leader(
     }
     ensemble.member_mut(old).resume()?;
     for client in &mut clients {
-        match read_behind_sync(client) {
+        match read_after_sync(client) {
             None => answers.none += 1,
             Some(data) if data == written.as_bytes() => answers.fresh += 1,
             Some(_) => answers.stale += 1,
@@ -118,7 +118,7 @@ fn stop_a_leader(
 }
 
 /// `None` if the sync was not answered.
-fn read_behind_sync(client: &mut Session) -> Option<Vec<u8>> {
+fn read_after_sync(client: &mut Session) -> Option<Vec<u8>> {
     client.receive().ok().filter(|reply| reply.err == 0)?;
     let (data, _) = wire::decode_data(&client.receive().ok()?).ok()?;
     data

@@ -1,5 +1,5 @@
-//! Reads the digests out of transaction logs: each record carries the digest that its leader
-//! computed for the tree after it. Independent of `crates/store`.
+//! Reads the digests in transaction logs: each record contains the digest that its leader computed for the
+//! tree after it. Independent of `crates/store`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,12 +12,12 @@ use crate::wire::Decoder;
 const MAGIC: i32 = i32::from_be_bytes(*b"ZKLG");
 const HEADER_BYTES: usize = 16;
 const END_OF_RECORD: u8 = b'B';
-/// The type of a record that only says that a request failed; it carries no digest.
+/// The type of a record for a failed request; it contains no digest.
 const ERROR: i32 = -1;
 const DIGEST_VERSION: i32 = 2;
 const DIGEST_BYTES: usize = 4 + 8;
 
-/// zxid to the digest in its record, over all log files of a data directory.
+/// The digest in the record of each zxid, over all log files of a data directory.
 pub type Digests = BTreeMap<i64, i64>;
 
 /// Reads all log files; records after a torn end are ignored, as in servers.
@@ -59,7 +59,7 @@ fn next_record(from: &mut Decoder) -> Option<Vec<u8>> {
 
 fn digest(record: &[u8]) -> Result<Option<(i64, i64)>> {
     let mut from = Decoder::new(record);
-    // Session and cxid before, time behind.
+    // Session and cxid before it, time after it.
     from.take(8 + 4)?;
     let zxid = from.long()?;
     from.take(8)?;

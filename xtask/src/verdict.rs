@@ -1,9 +1,9 @@
 //! The checks of an ensemble after faults, when all servers are connected again.
 //!
-//! In: the ensemble, all servers serving, and a check of its nodes. Checked while it runs: every
-//! server holds the same nodes, they pass that check, no ephemeral node is left, no server
-//! counts a digest mismatch, and the digests of their own trees agree. Then the servers are
-//! stopped, and the digests in their logs and the errors in Apache's logs are checked.
+//! In: the ensemble, all servers serving, and a check of its nodes. Checked while it runs: every server has
+//! the same nodes, they pass that check, no ephemeral node is left, no server counts a digest mismatch, and
+//! the digests of their own trees agree. Then the servers are stopped, and the digests in their logs and
+//! the errors in Apache's logs are checked.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,13 +19,13 @@ use crate::server_log;
 use crate::txnlog;
 use crate::wire::{Op, Session};
 
-/// The longest session timeout a load asks for, and some.
+/// The longest session timeout that a load requests, plus a margin.
 const EPHEMERALS_GONE_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(200);
-/// Servers remember their digest at every zxid that is a multiple of this.
+/// Servers keep their digest at every zxid that is a multiple of this.
 const REMEMBERED_EVERY: i64 = 128;
-/// Holds the membership. Each server writes it for itself at its start, so the order of its lines
-/// and the time of that are its own.
+/// Contains the membership. Each server writes it at its own start, so the order of its lines and the
+/// timestamps differ.
 pub const CONFIG_NODE: &str = "/zookeeper/config";
 
 /// How severe the disturbances of an ensemble were, which decides what Apache's log may report.
@@ -43,7 +43,7 @@ pub enum Severity {
     Faults,
 }
 
-/// Fails with the first thing that does not hold, `check` of the nodes included. Stops the servers.
+/// Fails at the first violation, including `check` of the nodes. Stops the servers.
 pub fn judge(
     ensemble: &mut Ensemble,
     severity: Severity,
@@ -63,7 +63,7 @@ pub fn judge(
     ensemble.ids().try_for_each(|id| quiet_log(ensemble.member(id), severity))
 }
 
-/// The servers that must not have found any digest to differ.
+/// The servers that must not have found any digest mismatch.
 fn without_excuse(ensemble: &Ensemble, severity: Severity) -> Result<Vec<&Member>> {
     let mut judged = Vec::new();
     for member in ensemble.ids().map(|id| ensemble.member(id)) {
@@ -77,7 +77,7 @@ fn without_excuse(ensemble: &Ensemble, severity: Severity) -> Result<Vec<&Member
     Ok(judged)
 }
 
-/// Sessions that could not be closed must first expire.
+/// Sessions that could not be closed must expire first.
 fn await_no_ephemerals(ensemble: &Ensemble) -> Result<()> {
     let deadline = Instant::now() + EPHEMERALS_GONE_MAX;
     let address = ensemble.member(1).address();
@@ -96,7 +96,7 @@ fn ephemerals(nodes: &Nodes) -> Vec<String> {
     owned.map(|(path, node)| format!("{path} of {:#x}", node.stat.owner)).collect()
 }
 
-/// Every server's nodes, which must be the same.
+/// The nodes of all servers, which must be equal.
 pub fn equal_nodes(ensemble: &Ensemble) -> Result<Nodes> {
     let mut first: Option<Nodes> = None;
     for id in ensemble.ids() {
@@ -134,8 +134,7 @@ fn no_mismatch_counted(member: &Member) -> Result<()> {
     Ok(())
 }
 
-/// Writes so much that every server remembers the digest of its own tree at some zxid on the way;
-/// returns that zxid.
+/// Makes enough writes that every server keeps the digest of its own tree at some zxid; returns that zxid.
 fn pass_a_remembered_zxid(ensemble: &Ensemble) -> Result<i64> {
     let mut session = Session::connect(ensemble.member(1).address(), 30_000)?;
     for _ in 0..REMEMBERED_EVERY {
@@ -151,9 +150,9 @@ fn pass_a_remembered_zxid(ensemble: &Ensemble) -> Result<i64> {
     Ok(last - last % REMEMBERED_EVERY)
 }
 
-/// `hash` tells the digest of the tree as each server computed it. Those from before the end of all
-/// troubles do not count: a server that replays its log over a snapshot goes through states that
-/// never were.
+/// `hash` returns the digests that each server computed for its tree. Those from before the end of all
+/// faults do not count: a server that replays its log over a snapshot goes through states that never
+/// existed.
 fn equal_hashes(ensemble: &Ensemble, zxid: i64) -> Result<()> {
     let mut by_digest: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for member in ensemble.ids().map(|id| ensemble.member(id)) {
@@ -168,8 +167,8 @@ fn equal_hashes(ensemble: &Ensemble, zxid: i64) -> Result<()> {
     Ok(())
 }
 
-/// Records of the same zxid are the same on all servers, and the last one's digest is that of the
-/// nodes that clients see.
+/// Records of the same zxid are equal on all servers, and the digest in the last one is that of the nodes
+/// that clients see.
 fn equal_log_digests(ensemble: &Ensemble, seen: i64) -> Result<()> {
     let mut all = txnlog::Digests::new();
     for id in ensemble.ids() {
@@ -191,7 +190,7 @@ fn equal_log_digests(ensemble: &Ensemble, seen: i64) -> Result<()> {
     Ok(())
 }
 
-/// Apache must have found nothing wrong, neither with digests nor with what it was sent.
+/// Apache must not have reported any problem with digests or with messages.
 fn quiet_log(member: &Member, severity: Severity) -> Result<()> {
     let path = member.dir().join(format!("{}.log", Program::Apache.name()));
     let Ok(log) = fs::read(&path) else {

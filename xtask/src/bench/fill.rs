@@ -1,7 +1,6 @@
 //! Gives one znode very many children: several sessions, each with many creates in flight.
 //!
-//! `herdsman bench fill` makes trees; it spreads its znodes over parents, which is not what is wanted
-//! here.
+//! `herdsman bench fill` creates trees, but spreads their znodes over many parents.
 
 use std::ops::Range;
 
@@ -14,7 +13,7 @@ const WRITERS: usize = 4;
 const IN_FLIGHT_MAX: usize = 256;
 const SESSION_TIMEOUT_MS: i32 = 40_000;
 
-/// Creates a znode with that many children.
+/// Creates a znode with this many children.
 pub fn children(address: &str, parent: &str, count: usize) -> Result<()> {
     let mut session = Session::connect(address, SESSION_TIMEOUT_MS)?;
     session.ok(&Op::create(parent, None, 0))?;
@@ -36,7 +35,7 @@ pub fn name(index: usize) -> String {
     format!("n{index:07}")
 }
 
-/// Sends all of these, many at a time; all must be answered with this error code, 0 for success.
+/// Sends all requests, many at a time; all replies must have this error code, 0 for success.
 pub fn pipeline(session: &mut Session, err: i32, ops: impl Iterator<Item = Op>) -> Result<()> {
     let mut in_flight = 0;
     for op in ops {

@@ -1,7 +1,6 @@
-//! Runs `herdsman bench`, the load generator, as a separate process, and reads what it measured.
+//! Runs `herdsman bench`, the load generator, as a separate process, and reads its report.
 //!
-//! It is the release build that generates the load, not this program: this one is built for quick
-//! compiling.
+//! The release build generates the load, not this program, which is built for quick compilation.
 
 use std::fs;
 use std::path::Path;
@@ -15,7 +14,7 @@ use crate::ensemble::dies_with_us;
 use crate::paths;
 use crate::run;
 
-/// Where load goes: a name, and the addresses over which connections are spread.
+/// A target of the load: a name, and the addresses over which connections are spread.
 pub struct Target {
     /// [`super::raw::HERDSMAN`] or [`super::raw::APACHE`].
     pub name: &'static str,
@@ -29,7 +28,7 @@ impl Target {
     }
 }
 
-/// Whether the echo server is measured beside the targets.
+/// Whether the echo server is measured as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
     /// Its rounds are interleaved with those of the targets.
@@ -38,42 +37,42 @@ pub enum Echo {
     None,
 }
 
-/// Where the znodes of a workload come from.
+/// Who creates the znodes of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Znodes {
-    /// It makes them and removes them afterwards.
+    /// The workload creates them and deletes them afterwards.
     Own,
-    /// They are there from [`fill`], and stay.
+    /// They were created by [`fill`], and are kept.
     Filled,
 }
 
 /// One call of the load generator.
 #[derive(Clone, Debug)]
 pub struct Load {
-    /// Its name on the command line.
+    /// The workload's name on the command line.
     pub workload: &'static str,
     /// Connections over all servers of a target.
     pub connections: usize,
     /// Requests in flight on each.
     pub depth: usize,
-    /// Znodes that it works on.
+    /// Number of znodes.
     pub keys: usize,
-    /// Where they lie.
+    /// The path of the znodes.
     pub root: String,
-    /// Where they come from.
+    /// Who creates the znodes.
     pub znodes: Znodes,
     /// Whether the echo server is measured too.
     pub echo: Echo,
-    /// How often each target gets its turn.
+    /// Number of rounds for each target.
     pub rounds: usize,
     /// The length of a round.
     pub duration_s: u64,
-    /// How long it is loaded before that.
+    /// The duration of the warm-up.
     pub warmup_s: u64,
 }
 
 impl Load {
-    /// A workload in this shape, with all else as usual.
+    /// A workload with this shape, and defaults for everything else.
     pub fn new(workload: &'static str, connections: usize, depth: usize, scale: &Scale) -> Load {
         Load {
             workload,
@@ -89,7 +88,7 @@ impl Load {
         }
     }
 
-    /// Runs it; fails if any operation failed, since numbers about failures mean nothing.
+    /// Runs it; fails if any operation failed, since numbers with failures mean nothing.
     pub fn run(&self, targets: &[Target], work: &Path) -> Result<Report> {
         let mut arguments = vec![self.workload.to_string()];
         arguments.extend(targets.iter().flat_map(Target::flag));
@@ -114,7 +113,7 @@ impl Load {
     }
 }
 
-/// Makes znodes that stay; a [`Load`] with the same root and number of keys can work on them.
+/// Creates znodes that are kept; a [`Load`] with the same root and number of keys can use them.
 pub fn fill(target: &Target, root: &str, keys: usize) -> Result<()> {
     let mut arguments = vec!["fill".to_string()];
     arguments.extend(target.flag());
@@ -123,10 +122,10 @@ pub fn fill(target: &Target, root: &str, keys: usize) -> Result<()> {
     run::inherit(&mut command(&arguments)?).context("`herdsman bench fill` failed")
 }
 
-/// What the disk under a folder can do.
+/// Measures the limits of the disk under a directory.
 pub fn disk_limit(work: &Path, scale: &Scale) -> Result<DiskLimit> {
     let (data, seconds) = (work.display().to_string(), scale.duration_s.to_string());
-    // The echo server is measured beside each load; here, the shortest way past it is taken.
+    // The echo server is measured with each load; here its measurement is as short as possible.
     let no_load = ["--connections", "1", "--depth", "1"];
     let wanted = ["roofline", "--data-dir", &data, "--duration", &seconds];
     let arguments: Vec<String> = wanted.iter().chain(&no_load).map(ToString::to_string).collect();
@@ -143,14 +142,14 @@ fn generate(arguments: &[String], work: &Path) -> Result<Report> {
     command.args(["--format", "json", "--output"]).arg(&output);
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status();
     let status = status.context("running `herdsman bench`")?;
-    // 1 says that an operation failed; its report tells which one, and why.
+    // 1 means that an operation failed; the report says which one, and why.
     ensure!(matches!(status.code(), Some(0 | 1)), "`herdsman bench` ended with {status}");
     let bytes = fs::read(&output).with_context(|| format!("reading {}", output.display()))?;
     fs::remove_file(&output)?;
     serde_json::from_slice(&bytes).context("reading the load generator's report")
 }
 
-/// `herdsman bench`, which dies with this process.
+/// The command `herdsman bench`, killed when this process ends.
 fn command(arguments: &[String]) -> Result<Command> {
     let mut words = dies_with_us();
     words.push(paths::herdsman().display().to_string());
@@ -166,11 +165,11 @@ fn ensure_sound(report: &Report) -> Result<()> {
     for row in &report.rows {
         let errors: u64 = row.rounds.iter().map(|round| round.errors).sum();
         let first = row.rounds.iter().find_map(|round| round.first_error.as_deref());
-        let first = first.unwrap_or("no reason given");
+        let first = first.unwrap_or("unknown reason");
         let (workload, target) = (&row.workload, &row.target);
         ensure!(errors == 0, "{workload} against {target}: {errors} operations failed: {first}");
         let ops: u64 = row.rounds.iter().map(|round| round.ops).sum();
-        ensure!(ops > 0, "{workload} against {target}: nothing was answered");
+        ensure!(ops > 0, "{workload} against {target}: no replies");
     }
     ensure!(!report.rows.is_empty(), "the load generator measured nothing");
     Ok(())
@@ -188,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_report_with_failures_is_no_result() {
+    fn a_report_with_failures_is_an_error() {
         assert!(ensure_sound(&report(10, 0)).is_ok());
         let error = ensure_sound(&report(10, 2)).unwrap_err().to_string();
         assert!(error.contains("2 operations failed: NoNode"), "{error}");

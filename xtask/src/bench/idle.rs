@@ -10,10 +10,10 @@ use super::raw::Measured;
 use crate::server::Server;
 use crate::wire::Session;
 
-/// Longer than it takes to open all of them: the sessions send no pings.
+/// Longer than it takes to open all sessions, which send no pings.
 const SESSION_TIMEOUT_MS: i32 = 600_000;
 const OPENERS: usize = 4;
-/// What a process needs beside its sessions.
+/// Descriptors that a process needs besides its sessions.
 const OTHER_FILES: u64 = 200;
 const SETTLE: Duration = Duration::from_secs(2);
 
@@ -21,7 +21,7 @@ const SETTLE: Duration = Duration::from_secs(2);
 pub fn measure(lab: &mut Lab) -> Result<Measured> {
     let mut measured = Measured::default();
     let count = lab.scale.idle_sessions;
-    // Servers inherit it.
+    // Servers inherit the limit.
     allow_files(count as u64 + OTHER_FILES)?;
     for program in PROGRAMS {
         let dir = lab.fresh("idle")?.join("data");

@@ -1,9 +1,9 @@
-//! The servers that are measured: Herdsman and Apache 3.9.5, with the same zoo.cfg, the same
-//! properties, and data directories on the same disk.
+//! The measured servers: Herdsman and Apache 3.9.5, with the same zoo.cfg, the same properties, and data
+//! directories on the same disk.
 //!
-//! Parts that only send load share one running pair, so that Java has compiled what it compiles
-//! before most of them begin. Parts that need other servers start them from [`Lab::spec`],
-//! one at a time. All servers die with the lab, and with this process however it ends.
+//! Parts that only send load share one running pair, so that Java's compiler has warmed up before most of
+//! them start. Parts that need other servers start them from [`Lab::spec`], one at a time. All servers are
+//! killed when the lab is dropped, and when this process ends for any reason.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,11 +16,11 @@ use super::scale::Scale;
 use crate::ensemble::{Ensemble, Network, Role, Settings, dies_with_us};
 use crate::server::{Jvm, Program, Server, Spec};
 
-/// What is compared, in this order.
+/// The compared programs, in this order.
 pub const PROGRAMS: [Program; 2] = [Program::Herdsman, Program::Apache];
 /// Java's heap in Apache's own start script.
 pub const HEAP_MIB: u32 = 1000;
-/// Where a server that was filled has its znodes.
+/// The path of the znodes on a filled server.
 pub const FILL_ROOT: &str = "/filled";
 
 const TICK_MS: u32 = 2000;
@@ -35,7 +35,7 @@ pub fn target_name(program: Program) -> &'static str {
     }
 }
 
-/// How many servers a target has.
+/// The number of servers of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
     /// A standalone server.
@@ -49,7 +49,7 @@ enum Running {
     Three(Vec<(Program, Ensemble)>),
 }
 
-/// Where parts get their servers.
+/// Provides servers to the parts.
 pub struct Lab {
     /// Sizes and times.
     pub scale: Scale,
@@ -59,20 +59,20 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Makes the folder for the data directories, empty.
+    /// Creates an empty directory for the data directories.
     pub fn open(work: &Path, scale: Scale) -> Result<Lab> {
         remove(work)?;
         fs::create_dir_all(work).with_context(|| format!("creating {}", work.display()))?;
         Ok(Lab { scale, work: work.to_path_buf(), running: None, filled: Vec::new() })
     }
 
-    /// A folder on the disk that the servers use.
+    /// A directory on the disk that the servers use.
     pub fn work(&self) -> &Path {
         &self.work
     }
 
-    /// Both programs, running side by side with empty trees; those that run already if the size is
-    /// the same.
+    /// Both programs, running at the same time with empty trees; the current ones if they have the same
+    /// size.
     pub fn side_by_side(&mut self, size: Size) -> Result<Vec<Target>> {
         let fits = match &self.running {
             Some(Running::One(_)) => size == Size::One,
@@ -92,11 +92,11 @@ impl Lab {
         })
     }
 
-    /// Ends the shared servers, if there are any, and removes their data.
+    /// Stops the shared servers, if there are any, and removes their data.
     pub fn stop(&mut self) {
         self.running = None;
         for name in ["one", "three"] {
-            // A folder that stays takes room, but spoils nothing: the next start empties it.
+            // A directory that could not be removed only takes space: the next start empties it.
             let _ = remove(&self.work.join(name));
         }
     }
@@ -120,7 +120,7 @@ impl Lab {
         }
     }
 
-    /// An empty folder.
+    /// Creates an empty directory.
     pub fn fresh(&self, name: &str) -> Result<PathBuf> {
         let dir = self.work.join(name);
         remove(&dir)?;
@@ -128,8 +128,7 @@ impl Lab {
         Ok(dir)
     }
 
-    /// A copy of the data directory of a server that was filled with [`Scale::znodes`] znodes and
-    /// then killed.
+    /// Copies the data directory of a server that was filled with [`Scale::znodes`] znodes and then killed.
     pub fn filled_copy(&mut self, program: Program) -> Result<PathBuf> {
         if !self.filled.iter().any(|(own, _)| *own == program) {
             let dir = self.fresh(&filled_name(program))?.join("data");
@@ -141,17 +140,17 @@ impl Lab {
         let (_, filled) = found.context("it was filled above")?;
         let copy = self.fresh(&format!("copy-{}", program.name()))?.join("data");
         crate::paths::copy_dir(filled, &copy)?;
-        // What the copy still has to write must not slow down the server that starts on it.
+        // Data of the copy that is still to be written must not slow down the server that starts on it.
         rustix::fs::sync();
         Ok(copy)
     }
 
-    /// Where [`Lab::filled_copy`] fills a server.
+    /// The directory of the server that [`Lab::filled_copy`] fills.
     pub fn filled_dir(&self, program: Program) -> Result<PathBuf> {
         Ok(self.fresh(&filled_name(program))?.join("data"))
     }
 
-    /// Kills a server that was filled and keeps its data directory for [`Lab::filled_copy`].
+    /// Kills a filled server and keeps its data directory for [`Lab::filled_copy`].
     pub fn keep_filled(&mut self, program: Program, server: Server, dir: PathBuf) -> Result<()> {
         server.kill()?;
         self.filled.retain(|(own, _)| *own != program);
@@ -163,18 +162,18 @@ impl Lab {
 impl Drop for Lab {
     fn drop(&mut self) {
         self.stop();
-        // Gigabytes that are no longer needed; what stays is removed by the next run.
+        // Gigabytes that are no longer needed; leftovers are removed by the next run.
         let _ = remove(&self.work);
     }
 }
 
-/// A standalone server, with the settings that all are measured with.
+/// A standalone server with the settings used for all measurements.
 pub fn spec(program: Program, data_dir: &Path) -> Spec {
     let plain = Spec::plain(program, data_dir).property("zookeeper.forceSync", "yes");
     Spec { jvm: Jvm::Usual { heap_mib: HEAP_MIB }, within: dies_with_us(), ..plain }
 }
 
-/// An ensemble with the settings that all are measured with.
+/// An ensemble with the settings used for all measurements.
 pub fn ensemble_settings() -> Settings {
     let force_sync = ("zookeeper.forceSync".to_string(), "yes".to_string());
     let jvm = Jvm::Usual { heap_mib: HEAP_MIB };
@@ -197,7 +196,7 @@ fn start_three(program: Program, dir: &Path) -> Result<Ensemble> {
     Ok(ensemble)
 }
 
-/// A server as the load generator sees it.
+/// A server as a target of the load generator.
 pub fn target(program: Program, server: &Server) -> Target {
     Target { name: target_name(program), addresses: vec![server.address.clone()] }
 }

@@ -10,25 +10,25 @@ use serde::{Deserialize, Serialize};
 
 use crate::run;
 
-/// What a measurement depends on beside the programs.
+/// The properties of the machine that affect a measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
     /// Cores that a process may use.
     pub cores: usize,
-    /// The processor's own name.
+    /// The processor's name.
     pub processor: String,
     /// Memory in GiB.
     pub memory_gib: u64,
     /// Kernel and release.
     pub system: String,
-    /// The kind of disk and file system that holds the data directories.
+    /// The type of the disk and file system of the data directories.
     pub disk: String,
     /// The Java that runs Apache's server.
     pub java: String,
 }
 
 impl Machine {
-    /// Looks around; `data` is a folder on the disk that the servers will use.
+    /// Collects the properties; `data` is a directory on the disk that the servers will use.
     pub fn look(data: &Path) -> Result<Machine> {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -45,7 +45,7 @@ impl Machine {
     }
 }
 
-/// The value of the first line `key : value`.
+/// Returns the value of the first line `key : value`.
 fn value_of<'a>(text: &'a str, key: &str) -> Option<&'a str> {
     let pairs = text.lines().filter_map(|line| line.split_once(':'));
     let mut values = pairs.filter(|(own, _)| own.trim() == key);
@@ -58,13 +58,13 @@ fn gib_of(value: &str) -> u64 {
     kib.unwrap_or(0).div_ceil(1 << 20)
 }
 
-/// A release up to what its builder added to it.
+/// Strips the builder's suffix from a release.
 fn numeric_part(release: &str) -> &str {
     let end = release.find(|c: char| c != '.' && !c.is_ascii_digit());
     release[..end.unwrap_or(release.len())].trim_end_matches('.')
 }
 
-/// The file system and disk of the mount that holds a path.
+/// Returns the file system and disk of the mount that contains a path.
 fn disk_of(mountinfo: &str, path: &Path) -> String {
     let mounts = mountinfo.lines().filter_map(|line| {
         let (before, behind) = line.split_once(" - ")?;
@@ -72,7 +72,7 @@ fn disk_of(mountinfo: &str, path: &Path) -> String {
         let mut behind = behind.split(' ');
         path.starts_with(point).then_some((point.len(), behind.next()?, behind.next()?))
     });
-    // Of two mounts on the same folder, the later one is seen.
+    // Of two mounts on the same directory, the later one is visible.
     let Some((_, file_system, device)) = mounts.max_by_key(|(length, ..)| *length) else {
         return "unknown".into();
     };

@@ -1,8 +1,7 @@
-//! What a tree of a million znodes costs: memory, a start after `kill -9`, and the pause in replies
-//! while it is written to disk.
+//! The cost of a tree with a million znodes: memory, a restart after `kill -9`, and the gap in replies
+//! while a snapshot is written.
 //!
-//! Each program is measured by itself: the other's server would take memory, and its snapshots the
-//! disk.
+//! Each program is measured alone: the other server would take memory, and its snapshots disk bandwidth.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,17 +20,17 @@ use crate::wire::{Op, Session, Ticket};
 /// After a fill, a server may still write a snapshot.
 const SETTLE: Duration = Duration::from_secs(5);
 const RESTART_MAX: Duration = Duration::from_secs(600);
-const KNOCK: Duration = Duration::from_millis(5);
-const PATIENCE: Duration = Duration::from_secs(1);
+const CONNECT_INTERVAL: Duration = Duration::from_millis(5);
+const ANSWER_MAX: Duration = Duration::from_secs(1);
 const SESSION_TIMEOUT_MS: i32 = 30_000;
-/// Of the names that the load generator gives to its znodes.
+/// The length of the names that the load generator gives to its znodes.
 const NAME_BYTES: usize = 8;
 /// More changes than any load makes.
 const NEVER: usize = 1_000_000_000;
 const CONNECTIONS: usize = 64;
 const DEPTH: usize = 16;
 
-/// The memory of a process before and after it was filled.
+/// The memory of a process before and after it is filled.
 pub fn memory(lab: &mut Lab) -> Result<Measured> {
     let mut measured = Measured::default();
     let znodes = lab.scale.znodes;
@@ -51,7 +50,7 @@ pub fn memory(lab: &mut Lab) -> Result<Measured> {
     Ok(measured)
 }
 
-/// From the start of the process to the first answered read.
+/// The time from the start of the process to the first answered read.
 pub fn restart(lab: &mut Lab) -> Result<Measured> {
     let mut measured = Measured::default();
     for _ in 0..lab.scale.rounds {
@@ -68,9 +67,9 @@ pub fn restart(lab: &mut Lab) -> Result<Measured> {
     Ok(measured)
 }
 
-/// The time from the start of a server to the answer about a znode. A new client knocks every few
-/// milliseconds, whether the ones before have been answered or not: Apache accepts clients before it
-/// is ready and never answers some of those.
+/// The time from the start of a server to its reply about a znode. A new client connects every few
+/// milliseconds, whether the earlier ones have their replies or not: Apache accepts clients before it is
+/// ready and never answers some of those.
 pub fn restart_once(spec: &Spec, path: &'static str) -> Result<Duration> {
     let begun = Instant::now();
     let mut server = spec.launch()?;
@@ -80,11 +79,11 @@ pub fn restart_once(spec: &Spec, path: &'static str) -> Result<Duration> {
         let (address, answered_in) = (server.address.clone(), answered_in.clone());
         std::thread::spawn(move || {
             if reads(&address, path) {
-                // Nobody listens any more once another client was answered.
+                // The receiver is dropped once another client has got its reply.
                 let _ = answered_in.send(Instant::now());
             }
         });
-        if let Ok(moment) = answered.recv_timeout(KNOCK) {
+        if let Ok(moment) = answered.recv_timeout(CONNECT_INTERVAL) {
             server.kill()?;
             return Ok(moment - begun);
         }
@@ -92,17 +91,17 @@ pub fn restart_once(spec: &Spec, path: &'static str) -> Result<Duration> {
     anyhow::bail!("no answer within {RESTART_MAX:?}:\n{}", server.log_tail())
 }
 
-/// Whether a client that comes now gets its read answered soon.
+/// Whether a new client gets a reply soon.
 fn reads(address: &str, path: &str) -> bool {
     let ticket = Ticket::new(SESSION_TIMEOUT_MS);
-    let Ok(Some(mut session)) = Session::open(address, &ticket, PATIENCE) else {
+    let Ok(Some(mut session)) = Session::open(address, &ticket, ANSWER_MAX) else {
         return false;
     };
     session.ok(&Op::exists(path)).is_ok()
 }
 
-/// The time that it takes to read the newest snapshot and the newest log: no server that has its
-/// tree in memory starts sooner.
+/// The time to read the newest snapshot and the newest log: no server that keeps its tree in memory can
+/// start faster.
 fn time_to_read_newest(data_dir: &Path) -> Result<Duration> {
     let files = [newest(data_dir, "snapshot.")?, newest(data_dir, "log.")?];
     let begun = Instant::now();
@@ -133,8 +132,8 @@ fn files(data_dir: &Path, prefix: &str) -> Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-/// The longest time without any reply, under mixed load, while snapshots are taken; and the same
-/// without them, which is what the machine and the load do by themselves.
+/// The longest time without any reply under mixed load while snapshots are taken, and the same without
+/// snapshots, which is due to the machine and the load alone.
 pub fn snapshot(lab: &mut Lab) -> Result<Measured> {
     let mut measured = Measured::default();
     let snap_count = lab.scale.snap_count;
@@ -178,7 +177,7 @@ fn longest_gap_ms(lab: &mut Lab, program: Program, snap_count: usize) -> Result<
         ..Load::new("mixed", CONNECTIONS, DEPTH, &lab.scale)
     };
     let report = load.run(&[target(program, &server)], lab.work())?;
-    // Old snapshots are removed once an hour, so none of these is gone by now.
+    // Old snapshots are removed once an hour, so none of these has been removed yet.
     let snapshots = files(&dir, "snapshot.")?.len().saturating_sub(before);
     let gaps = report.rows.iter().flat_map(|row| &row.rounds).map(|round| round.longest_gap_us);
     let gap_us = gaps.max().context("no round")?;

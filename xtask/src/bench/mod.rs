@@ -1,8 +1,8 @@
 //! `cargo xtask bench`: compares Herdsman, Apache 3.9.5 and the limits of the machine itself.
 //!
 //! In: which parts, how large, how long. Out: a file of raw numbers for each part
-//! (`target/bench/PART.json`), and the document with tables and plots that is made of all such files.
-//! Both programs get the same settings and sync every write to the same disk; the load comes from
+//! (`target/bench/PART.json`), and the document with tables and plots that is generated from all such
+//! files. Both programs get the same settings and sync every write to the same disk; the load comes from
 //! `herdsman bench`. A part that fails is named, and the others continue.
 //! Not here: measuring requests (`crates/bench`), and starting servers (`server`, `ensemble`).
 
@@ -34,7 +34,7 @@ use parts::{DOCUMENT, PARTS, Part};
 use raw::Raw;
 use scale::Scale;
 
-/// Of every znode that is written.
+/// The size of every value that is written.
 const VALUE_BYTES: usize = 100;
 
 /// What to measure.
@@ -52,7 +52,7 @@ pub struct Options {
     /// The length of a round.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     duration: Option<u64>,
-    /// Where benchmarks.md and its plots go; docs, or target/bench/quick with --quick.
+    /// Directory for benchmarks.md and its plots [default: docs; target/bench/quick with --quick].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Show the parts and what each measures, and run nothing.
@@ -115,7 +115,7 @@ fn measure_all(parts: &[&Part], options: &Options) -> Result<Vec<&'static str>> 
         if let Err(error) = measure(part, &mut lab, &machine, options.quick, &raw_dir) {
             println!("{} FAILED: {error:#}", part.name);
             failed.push(part.name);
-            // What went wrong may be the servers' state; the next part gets new ones.
+            // The servers' state may have caused the failure; the next part gets new ones.
             lab.stop();
         }
         println!("== {}: {:.0} s", part.name, begun.elapsed().as_secs_f64());
@@ -135,7 +135,7 @@ fn measure(
     raw.save(raw_dir)
 }
 
-/// The release build of this very source, unless `HERDSMAN` names another binary.
+/// Builds the release build of this source, unless `HERDSMAN` names another binary.
 pub fn build() -> Result<()> {
     if std::env::var_os("HERDSMAN").is_some() {
         return Ok(());

@@ -7,7 +7,7 @@ use super::lab::{Lab, Size};
 use super::raw::Measured;
 use super::{idle, million, outage, scaling};
 
-/// One thing to measure.
+/// A measurement.
 pub struct Part {
     /// Its name on the command line, in file names and in the notes.
     pub name: &'static str,
@@ -17,7 +17,7 @@ pub struct Part {
 }
 
 enum How {
-    /// The load generator against both programs, beside each other.
+    /// Runs the load generator against both programs, side by side.
     Load(Shape),
     /// A function that measures it.
     Own(fn(&mut Lab) -> Result<Measured>),
@@ -35,11 +35,11 @@ struct Shape {
 #[derive(Clone, Copy)]
 enum Connections {
     Exactly(usize),
-    /// As many as there are to be watchers.
+    /// As many connections as there are watchers.
     Watchers,
 }
 
-/// Whether the disk's own speed is measured before and after.
+/// Whether the disk is measured before and after.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Disk {
     Measured,
@@ -47,12 +47,12 @@ enum Disk {
 }
 
 impl Part {
-    /// Measures it.
+    /// Runs the measurement.
     pub fn measure(&self, lab: &mut Lab) -> Result<Measured> {
         match self.how {
             How::Load(shape) => shape.measure(lab),
             How::Own(measure) => {
-                // Servers that have nothing to do still take memory and wake up now and then.
+                // Idle servers still take memory and some CPU time.
                 lab.stop();
                 measure(lab)
             }
@@ -154,10 +154,10 @@ pub const PARTS: &[Part] = &[
     own("scaling-watches", "watches set, and watchers notified", scaling::watches),
 ];
 
-/// The part of that name that only writes the document.
+/// The name that selects the document only.
 pub const DOCUMENT: &str = "document";
 
-/// The parts of these names in the list's order; all of them if none is named.
+/// Returns the parts with these names, in the order of the list; all of them if none is named.
 pub fn chosen(names: &[String]) -> Result<Vec<&'static Part>> {
     for name in names {
         let known = name == DOCUMENT || PARTS.iter().any(|part| part.name == name);
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn no_two_parts_have_one_name() {
+    fn part_names_are_unique() {
         let mut all = names(&[]);
         all.sort_unstable();
         all.dedup();

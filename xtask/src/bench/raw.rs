@@ -1,8 +1,7 @@
-//! What a part has measured, as a file: `target/bench/PART.json`.
+//! The measurements of a part, as a file: `target/bench/PART.json`.
 //!
-//! Parts write these files and the document is made of whatever files are there, so that a long run
-//! can be done in pieces and a part be repeated alone. Not here: anything computed from the numbers
-//! (`document`).
+//! Parts write these files, and the document is generated from all that exist, so that a long run can be
+//! split and a single part repeated. Not here: anything computed from the numbers (`document`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,26 +19,26 @@ pub const HERDSMAN: &str = "herdsman";
 /// Apache's name in reports and figures.
 pub const APACHE: &str = "apache";
 
-/// All that one part has measured.
+/// All measurements of one part.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Raw {
     /// The part's name.
     pub part: String,
-    /// Whether the numbers were made small to try the part out; such results mean nothing.
+    /// Whether the sizes were reduced to try the part out; such results mean nothing.
     pub quick: bool,
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
-    /// What was measured.
+    /// The measurements.
     pub measured: Measured,
 }
 
-/// The numbers themselves.
+/// The numbers.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
-    /// What the load generator said.
+    /// Results of the load generator.
     #[serde(default)]
     pub report: Option<Report>,
-    /// What the disk could do before and after.
+    /// The limits of the disk, before and after.
     #[serde(default)]
     pub disks: Vec<DiskLimit>,
     /// Single numbers.
@@ -53,27 +52,27 @@ pub struct Measured {
 /// One kind of number, measured several times.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What it is, with its unit last.
+    /// Its name, with the unit last.
     pub name: String,
-    /// Whose: [`HERDSMAN`], [`APACHE`] or [`LIMIT`].
+    /// The target: [`HERDSMAN`], [`APACHE`] or [`LIMIT`].
     pub target: String,
-    /// One for each round.
+    /// One value for each round.
     pub rounds: Vec<f64>,
 }
 
-/// How one number grows with another.
+/// How a number grows with a size.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Curve {
-    /// What it is, with its unit last.
+    /// Its name, with the unit last.
     pub name: String,
-    /// Whose.
+    /// The target.
     pub target: String,
-    /// Size and number.
+    /// Sizes and values.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Measured {
-    /// Notes one more round of a figure.
+    /// Adds one round of a figure.
     pub fn note(&mut self, name: &str, target: &str, value: f64) {
         match self.figures.iter_mut().find(|own| own.name == name && own.target == target) {
             Some(figure) => figure.rounds.push(value),
@@ -85,7 +84,7 @@ impl Measured {
         }
     }
 
-    /// Notes one more point of a curve.
+    /// Adds one point of a curve.
     pub fn plot(&mut self, name: &str, target: &str, size: usize, value: f64) {
         let point = (size as f64, value);
         match self.curves.iter_mut().find(|own| own.name == name && own.target == target) {
@@ -98,13 +97,13 @@ impl Measured {
         }
     }
 
-    /// All rounds of a figure; empty if it was not measured.
+    /// Returns all rounds of a figure; empty if it was not measured.
     pub fn figure(&self, name: &str, target: &str) -> &[f64] {
         let found = self.figures.iter().find(|own| own.name == name && own.target == target);
         found.map_or(&[], |figure| &figure.rounds)
     }
 
-    /// The points of a curve; empty if it was not measured.
+    /// Returns the points of a curve; empty if it was not measured.
     pub fn curve(&self, name: &str, target: &str) -> &[(f64, f64)] {
         let found = self.curves.iter().find(|own| own.name == name && own.target == target);
         found.map_or(&[], |curve| &curve.points)
@@ -112,7 +111,7 @@ impl Measured {
 }
 
 impl Raw {
-    /// Writes the file of this part, instead of the one that was there.
+    /// Writes the file of this part, replacing an earlier one.
     pub fn save(&self, dir: &Path) -> Result<()> {
         fs::create_dir_all(dir)?;
         let path = file(dir, &self.part);
@@ -121,7 +120,7 @@ impl Raw {
     }
 }
 
-/// What a part has measured, `None` if it never ran.
+/// Reads the measurements of a part; `None` if it was never run.
 pub fn load(dir: &Path, part: &str) -> Result<Option<Raw>> {
     let path = file(dir, part);
     if !path.exists() {
@@ -129,10 +128,10 @@ pub fn load(dir: &Path, part: &str) -> Result<Option<Raw>> {
     }
     let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     let raw = serde_json::from_slice(&bytes);
-    raw.map(Some).with_context(|| format!("{} is of another release; remove it", path.display()))
+    raw.map(Some).with_context(|| format!("{} was written by another release; remove it", path.display()))
 }
 
-/// The middle one, or the middle of the two in the middle; 0 of nothing.
+/// The middle value, or the mean of the two middle ones; 0 for no values.
 pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -152,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_saved_is_loaded() {
+    fn a_saved_file_can_be_loaded() {
         let dir = tempfile::tempdir().unwrap();
         let mut measured = Measured::default();
         measured.note("restart_s", HERDSMAN, 0.5);
@@ -170,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_read_is_named() {
+    fn an_unreadable_file_is_named() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("idle.json"), "{}").unwrap();
         let error = load(dir.path(), "idle").unwrap_err();

@@ -1,24 +1,24 @@
-//! How large and how long: the full sizes that the document is about, and small ones that show
-//! within minutes that a part works.
+//! Sizes and durations: the full ones for the document, and small ones that show within minutes that a part
+//! works.
 
-/// Sizes and times of all parts.
+/// Sizes and durations of all parts.
 #[derive(Clone, Debug)]
 pub struct Scale {
-    /// How many rounds each server is measured.
+    /// Number of rounds for each server.
     pub rounds: usize,
     /// The length of a round.
     pub duration_s: u64,
-    /// How long a server is loaded before that.
+    /// Duration of the warm-up.
     pub warmup_s: u64,
     /// Znodes for memory, restart and snapshot.
     pub znodes: usize,
     /// Sessions that watch one znode.
     pub watchers: usize,
-    /// Sessions that do nothing.
+    /// Idle sessions.
     pub idle_sessions: usize,
-    /// Leaders to kill.
+    /// Number of leaders to kill.
     pub failovers: usize,
-    /// Changes after which a server takes a snapshot, where a part is about snapshots.
+    /// Number of changes after which a server takes a snapshot, in parts about snapshots.
     pub snap_count: usize,
     /// How often a single request is timed.
     pub calls: usize,
@@ -33,7 +33,7 @@ pub struct Scale {
 }
 
 impl Scale {
-    /// What the document is about.
+    /// The sizes for the document.
     pub const FULL: Scale = Scale {
         rounds: 5,
         duration_s: 5,
@@ -50,7 +50,7 @@ impl Scale {
         fan_outs: &[10, 100, 1000, 4000],
     };
 
-    /// What tries the parts out.
+    /// The sizes for trying the parts out.
     pub const QUICK: Scale = Scale {
         rounds: 1,
         duration_s: 1,

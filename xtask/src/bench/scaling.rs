@@ -1,8 +1,8 @@
 //! How cost grows: reads with the size of the tree, lists of children with their length,
 //! watches with their number.
 //!
-//! No snapshots are taken here, and where single requests are timed nothing is synced to disk: both
-//! would hide what these parts look for.
+//! No snapshots are taken here, and where single requests are timed nothing is synced to disk: both would
+//! hide the growth.
 
 use std::time::{Duration, Instant};
 
@@ -21,13 +21,13 @@ const CONNECTIONS: usize = 64;
 const DEPTH: usize = 16;
 const HOT_KEYS: usize = 1000;
 const SESSION_TIMEOUT_MS: i32 = 40_000;
-/// Calls that are not timed for each one that is.
+/// Untimed calls for each timed one.
 const WARM_UP: usize = 20;
-/// A list of children is asked for until this time is over, or often enough.
+/// A list of children is requested until this time has passed, but at least this often.
 const LISTING_MAX: Duration = Duration::from_secs(5);
 const LISTINGS_MIN: usize = 3;
 
-/// Reads a second over all znodes and over a few of them, in trees of several sizes.
+/// Reads per second over all znodes and over a few of them, in trees of several sizes.
 pub fn znodes(lab: &mut Lab) -> Result<Measured> {
     let mut measured = Measured::default();
     for &size in lab.scale.trees {
@@ -86,7 +86,7 @@ pub fn children(lab: &mut Lab) -> Result<Measured> {
     Ok(measured)
 }
 
-/// Java compiles what is used often; the first sizes must not pay for it.
+/// Java compiles frequently used code; the first sizes must not include that.
 fn warm_up(server: &Server, calls: usize) -> Result<()> {
     let mut session = Session::connect(&server.address, SESSION_TIMEOUT_MS)?;
     session.ok(&Op::create("/warm", None, 0))?;
@@ -123,7 +123,7 @@ fn time(session: &mut Session, op: &Op) -> Result<f64> {
     Ok(begun.elapsed().as_secs_f64() * 1e6)
 }
 
-/// The time to leave many watches, and the time until many watchers have heard of one change.
+/// The time to set many watches, and the time until many watchers are notified of one change.
 pub fn watches(lab: &mut Lab) -> Result<Measured> {
     let mut measured = Measured::default();
     for program in PROGRAMS {
@@ -149,7 +149,7 @@ pub fn watches(lab: &mut Lab) -> Result<Measured> {
     Ok(measured)
 }
 
-/// Milliseconds to leave that many watches on znodes that are not there.
+/// Milliseconds to set this many watches on znodes that do not exist.
 fn leave_watches(server: &Server, count: usize) -> Result<f64> {
     let mut session = Session::connect(&server.address, SESSION_TIMEOUT_MS)?;
     let begun = Instant::now();
@@ -173,7 +173,7 @@ fn targets(servers: &[(Program, Server)]) -> Vec<Target> {
     servers.iter().map(|(program, server)| target(*program, server)).collect()
 }
 
-/// With room for millions of znodes, and no snapshots.
+/// Settings for millions of znodes, without snapshots.
 fn patient(spec: Spec) -> Spec {
     let jvm = Jvm::Usual { heap_mib: LARGE_HEAP_MIB };
     let spec = spec.property("zookeeper.snapCount", "1000000000");

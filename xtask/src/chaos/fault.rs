@@ -1,4 +1,4 @@
-//! The faults: each strikes some servers or links; mending makes everything whole again.
+//! The faults: each affects some servers or links; repairing restores everything.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -9,44 +9,44 @@ use crate::ensemble::{Ensemble, Member, Side};
 use crate::rng::Rng;
 use crate::workloads::Absent;
 
-/// A thing that can happen to an ensemble.
+/// A fault of an ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The leader gets SIGKILL.
     KillLeader,
-    /// Any one gets SIGKILL.
+    /// Any server gets SIGKILL.
     KillOne,
-    /// All but the leader get SIGKILL.
+    /// All servers except the leader get SIGKILL.
     KillFollowers,
-    /// All get SIGKILL at once.
+    /// All servers get SIGKILL at once.
     PowerCut,
-    /// Any one is ended with SIGTERM.
+    /// Any server is stopped with SIGTERM.
     StopOne,
     /// The leader is paused (SIGSTOP).
     PauseLeader,
     /// Any server is paused.
     PauseOne,
-    /// All but the leader stand still.
+    /// All servers except the leader are paused.
     PauseFollowers,
     /// The leader loses its link to the other servers; clients still reach it.
     CutLeaderFromPeers,
-    /// Any one loses both links.
+    /// Any server loses both links.
     CutOneFromAll,
     /// The leader loses its link to the clients; the other servers still reach it.
     CutLeaderFromClients,
-    /// The leader and as many as make no majority are apart from the rest.
+    /// The leader is cut off together with a minority of the servers.
     Split,
     /// Two halves that overlap in one server cannot reach each other otherwise.
     Bridge,
-    /// What other servers send to the leader is lost; what it sends arrives.
+    /// Messages from other servers to the leader are lost; those from it arrive.
     LoseToLeader,
-    /// What the leader sends to other servers is lost; what they send arrives.
+    /// Messages from the leader to other servers are lost; those to it arrive.
     LoseFromLeader,
-    /// What any one sends to clients is lost; their requests arrive.
+    /// Replies of any server to clients are lost; their requests arrive.
     LoseReplies,
-    /// The leader's time of day jumps, and jumps back.
+    /// The leader's clock jumps, and later jumps back.
     JumpLeaderClock,
-    /// That of any one.
+    /// The clock of any server jumps.
     JumpOneClock,
     /// Any one gets SIGKILL, and a byte of its newest log is zeroed.
     DamageLog,
@@ -72,7 +72,7 @@ const FAULTS: &[Fault] = &[
     Fault::PauseFollowers,
 ];
 
-/// Faults that need links which can be cut.
+/// Faults that need links that can be cut.
 const CUTS: &[Fault] = &[
     Fault::CutLeaderFromPeers,
     Fault::CutOneFromAll,
@@ -84,7 +84,7 @@ const CUTS: &[Fault] = &[
     Fault::LoseReplies,
 ];
 
-/// Faults that need clocks which can be moved.
+/// Faults that need clocks that can be changed.
 const JUMPS: &[Fault] = &[Fault::JumpLeaderClock, Fault::JumpOneClock];
 /// Faults that take data from one server.
 const DAMAGES: &[Fault] =
@@ -97,7 +97,7 @@ pub struct FaultSequence {
     left: Vec<Fault>,
     /// Whether servers lose data, too.
     damages: bool,
-    /// What decides about faults.
+    /// The source of randomness for faults.
     pub rng: Rng,
 }
 
@@ -137,7 +137,7 @@ impl Fault {
         DAMAGES.contains(&self)
     }
 
-    /// Injects the fault; returns a text that says what happened to which server.
+    /// Injects the fault; returns a description of what happened to which server.
     pub fn strike(self, ensemble: &mut Ensemble, rng: &mut Rng) -> Result<String> {
         let ids: Vec<usize> = ensemble.ids().collect();
         let any = *rng.pick(&ids);
@@ -239,8 +239,8 @@ impl Fault {
         }
     }
 
-    /// How long it lasts. Pauses and cuts are sometimes short enough to go unnoticed by the
-    /// servers, and sometimes not.
+    /// How long the fault lasts. Some pauses and cuts are short enough to go unnoticed by the servers,
+    /// others are not.
     pub fn hold(self, rng: &mut Rng) -> Duration {
         match self {
             Fault::KillLeader | Fault::KillOne | Fault::StopOne => rng.between(0, 1500),
@@ -279,7 +279,7 @@ fn minority_with(leader: usize, ids: &[usize]) -> Vec<usize> {
     std::iter::once(leader).chain(others).take((ids.len() - 1) / 2).collect()
 }
 
-/// The others in two halves, so that with this server the two overlap in it.
+/// Splits the other servers into two halves, which overlap in this server.
 fn halves_beside(middle: usize, ids: &[usize]) -> [Vec<usize>; 2] {
     let others: Vec<usize> = ids.iter().copied().filter(|id| *id != middle).collect();
     let (one, other) = others.split_at(others.len() / 2);
@@ -291,10 +291,10 @@ fn jump(member: &Member, rng: &mut Rng) -> Result<()> {
     member.set_clock(if rng.below(2) == 0 { seconds } else { -seconds })
 }
 
-/// Makes all links whole, sets all clocks right, resumes all paused servers and starts all stopped ones.
+/// Restores all links, corrects all clocks, resumes all paused servers and starts all stopped ones.
 ///
-/// A server that was left out of the membership and has stopped cannot start by itself: it waits until
-/// it is in again, and gets its first zoo.cfg, as an operator would give it one.
+/// A server that was removed from the membership and has stopped cannot start by itself: it waits until it
+/// is a member again, and gets its initial zoo.cfg, as an operator would provide it.
 pub fn mend(ensemble: &mut Ensemble, absent: &Absent) -> Result<()> {
     if let Some(cables) = ensemble.cables() {
         cables.heal()?;
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn every_fault_comes_before_any_comes_again() {
+    fn every_fault_occurs_before_any_is_repeated() {
         let mut faults = FaultSequence::new(1, false);
         let drawn: Vec<_> = (0..FAULTS.len()).map(|_| faults.draw_from(FAULTS)).collect();
         assert!(FAULTS.iter().all(|fault| drawn.contains(fault)));

@@ -1,11 +1,11 @@
 //! Chaos: real server processes under load while they are killed, paused and cut off.
 //!
-//! In: how many servers, how long, which workloads, a seed. Out: a line for each fault, and a table
-//! that says for each workload what does not hold (see `workloads`). In addition, all servers must be equal at
-//! the end, no ephemeral node may be left (see `verdict`), and the ensemble must serve again each time all
-//! faults are repaired.
-//! Links are cut if the machine allows network namespaces; otherwise that is skipped with a
-//! message. The seed determines faults and requests, but not their timing.
+//! In: how many servers, how long, which workloads, a seed. Out: a line for each fault, and a table with
+//! the violations of each workload (see `workloads`). In addition, all servers must be equal at the end, no
+//! ephemeral node may be left (see `verdict`), and the ensemble must serve again each time all faults are
+//! repaired.
+//! Links are cut if the machine allows network namespaces; otherwise that is skipped with a message. The
+//! seed determines faults and requests, but not their timing.
 
 mod fault;
 
@@ -23,14 +23,14 @@ use crate::verdict::{self, Severity};
 use crate::workloads::{self, Absent, Report, Servers, Suite, Workload};
 use fault::{FaultSequence, mend};
 
-/// Short ticks, so that a silent leader is given up within two seconds.
+/// Short ticks, so that followers give up a silent leader within two seconds.
 const TICK_MS: u32 = 500;
 const SYNC_LIMIT: u32 = 4;
-/// So few that servers take snapshots and learners need them.
+/// Small enough that servers take snapshots and learners need them.
 const SNAP_COUNT: &str = "700";
-/// How many further requests of each workload show that an ensemble serves again.
+/// How many further requests of each workload prove that an ensemble serves again.
 const PROGRESS: u64 = 5;
-/// A whole ensemble must take writes again within this time.
+/// A repaired ensemble must accept writes again within this time.
 const RECOVERY_MAX: Duration = Duration::from_secs(60);
 
 /// Options of a chaos run.
@@ -89,7 +89,7 @@ pub fn run(options: &Options) -> Result<()> {
     if !options.no_partitions && !ensemble::inside() {
         match Peer::Iproute.ensure().err().or_else(ensemble::why_not) {
             None => {
-                // Inside there is no network to install it from. A failure is reported there.
+                // There is no network inside to install it from. A failure is reported there.
                 if options.kind == Kind::Herdsman {
                     _ = Peer::Faketime.ensure();
                 }
@@ -146,8 +146,8 @@ fn run_faults(
     Ok(())
 }
 
-/// The requested workloads, or all that the programs support. An Apache leader that is
-/// cut off with a proposed membership never follows again: it waits for the quorum of that membership.
+/// Returns the requested workloads, or all that the programs support. An Apache leader that is cut off with
+/// a proposed membership never follows again: it waits for the quorum of that membership.
 fn chosen(options: &Options) -> Vec<Workload> {
     if !options.workload.is_empty() {
         return options.workload.clone();
@@ -180,7 +180,8 @@ fn lay_out(kind: Kind, servers: usize, reconfig: bool) -> Result<Ensemble> {
     Ensemble::new(&work, &servers, &settings, network)
 }
 
-/// What moves the clocks of servers. Under it Java gets so slow that Apache's ensembles do not settle.
+/// The library that changes the clocks of servers. With it Java is so slow that Apache's ensembles do not
+/// settle.
 fn clocks(kind: Kind) -> Option<PathBuf> {
     if kind != Kind::Herdsman {
         println!("clocks are not changed: Java does not work with libfaketime");
@@ -195,7 +196,7 @@ fn clocks(kind: Kind) -> Option<PathBuf> {
     }
 }
 
-/// Fault after fault; at the end the ensemble is whole and takes writes.
+/// Injects one fault after the other; at the end the ensemble is repaired and accepts writes.
 fn inject(
     ensemble: &mut Ensemble,
     suite: &Suite,
@@ -220,7 +221,7 @@ fn inject(
             held.as_secs_f64(),
             suite.acknowledged()
         );
-        // Every third fault meets an ensemble that has not recovered from the one before.
+        // Every third fault affects an ensemble that has not recovered from the previous one.
         if rng.below(3) == 0 && !fault.takes_data() {
             std::thread::sleep(rng.between(0, 500));
         } else {

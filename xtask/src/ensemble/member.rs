@@ -13,8 +13,8 @@ use crate::server::{self, Jvm, Launch, Program, Server};
 
 const UP_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
-/// A server that does not answer a word within this time is counted as not serving.
-const WORD_PATIENCE: Duration = Duration::from_millis(1000);
+/// A server that does not answer a four-letter word within this time counts as not serving.
+const WORD_TIMEOUT: Duration = Duration::from_millis(1000);
 const INIT_LIMIT: u32 = 20;
 
 /// Whether a server votes.
@@ -22,11 +22,11 @@ const INIT_LIMIT: u32 = 20;
 pub enum Role {
     /// Votes, may lead.
     Participant,
-    /// Only listens.
+    /// Does not vote.
     Observer,
 }
 
-/// What a serving server says it is.
+/// The role that a serving server reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// Decides the order of writes.
@@ -37,7 +37,7 @@ pub enum Mode {
     Observer,
 }
 
-/// Where a server is reached, and how its process gets there.
+/// The addresses of a server, and how its process is started.
 pub(super) struct Placement {
     /// Host and port for clients.
     pub client: (String, u16),
@@ -48,7 +48,7 @@ pub(super) struct Placement {
 }
 
 impl Placement {
-    /// Its line in every server's zoo.cfg, with its client port where memberships change.
+    /// Returns its line in every server's zoo.cfg, with its client port if memberships change.
     pub fn server_line(&self, id: usize, role: Role, settings: &Settings) -> String {
         let (host, quorum, election) = &self.quorum;
         let role = match role {
@@ -74,10 +74,10 @@ pub struct Member {
     within: Vec<String>,
     /// Whether clients may change the membership.
     is_changeable: bool,
-    /// Whether its time of day can be moved.
+    /// Whether its clock can be changed.
     has_clock: bool,
     properties: Vec<(String, String)>,
-    /// Its zoo.cfg without what [`Member::configure`] adds.
+    /// Its zoo.cfg without the lines from [`Member::configure`].
     config: Vec<String>,
     jvm: Jvm,
     process: Process,
@@ -96,7 +96,7 @@ impl fmt::Display for Member {
 }
 
 impl Member {
-    /// Makes its folder with zoo.cfg, an empty data directory and myid.
+    /// Creates its directory with zoo.cfg, an empty data directory and myid.
     pub(super) fn lay_out(
         work: &Path,
         id: usize,
@@ -151,7 +151,7 @@ impl Member {
         Ok(member)
     }
 
-    /// Gives it these further lines in its zoo.cfg, for its next start.
+    /// Adds these lines to its zoo.cfg, for its next start.
     pub fn configure(&self, lines: &[String]) -> Result<()> {
         let text: String =
             self.config.iter().chain(lines).map(|line| format!("{line}\n")).collect();
@@ -159,7 +159,7 @@ impl Member {
         Ok(())
     }
 
-    /// Whether the membership that it has kept does not name itself, so that it cannot start.
+    /// Whether its stored membership does not include itself, so that it cannot start.
     pub fn is_left_out(&self) -> Result<bool> {
         let config = fs::read_to_string(self.config_path())?;
         let kept = config.lines().find_map(|line| line.strip_prefix("dynamicConfigFile="));
@@ -181,7 +181,7 @@ impl Member {
         self.program
     }
 
-    /// Whether a mode is one that its role lets it serve in; any, when clients may change its role.
+    /// Whether its role allows it to serve in this mode; always, if clients may change its role.
     pub fn is_fit_for(&self, mode: Option<Mode>) -> bool {
         match self.role {
             _ if self.is_changeable => mode.is_some(),
@@ -200,18 +200,18 @@ impl Member {
         self.dir.join("data")
     }
 
-    /// Everything its processes printed while it ran the program that it runs now.
+    /// The output of its processes since it runs the current program.
     pub fn log_path(&self) -> PathBuf {
         self.dir.join(format!("{}.log", self.program.name()))
     }
 
-    /// What is in [`Member::log_path`].
+    /// The content of [`Member::log_path`].
     pub fn log(&self) -> Result<String> {
         Ok(String::from_utf8_lossy(&fs::read(self.log_path())?).into_owned())
     }
 
-    /// Makes the command run with its own time of day. What measures spans of time is not moved,
-    /// as on a machine whose clock is set.
+    /// Environment variables for a separate wall clock. The monotonic clock is not affected, as on a
+    /// machine whose clock is set.
     fn clock_variables(&self, library: &Path) -> Vec<String> {
         let file = self.clock_path();
         vec![
@@ -228,9 +228,9 @@ impl Member {
         self.has_clock
     }
 
-    /// Moves the time of day that its process sees to this many seconds from the true one.
+    /// Sets the offset in seconds of its process's wall clock.
     pub fn set_clock(&self, offset_seconds: i64) -> Result<()> {
-        // Renamed, since the process reads it whenever it looks at the clock.
+        // Renamed into place, because the process reads it whenever it reads the clock.
         let new = self.dir.join("clock.new");
         fs::write(&new, format!("{offset_seconds:+}\n"))?;
         Ok(fs::rename(new, self.clock_path())?)
@@ -267,7 +267,7 @@ impl Member {
         }
     }
 
-    /// Starts its process and waits for nothing.
+    /// Starts its process without waiting.
     pub fn launch(&mut self) -> Result<()> {
         ensure!(!self.is_running(), "{self} is already running");
         let mut properties = self.properties.clone();
@@ -299,7 +299,7 @@ impl Member {
         Ok(())
     }
 
-    /// Fails if its process has ended by itself.
+    /// Fails if its process has ended.
     pub fn ensure_alive(&mut self) -> Result<()> {
         let (id, program) = (self.id, self.program);
         match &mut self.process {
@@ -310,7 +310,7 @@ impl Member {
         }
     }
 
-    /// What it says it is; `None` when it does not serve or does not answer soon.
+    /// The mode that it reports; `None` if it does not serve or does not answer in time.
     pub fn mode(&self) -> Option<Mode> {
         let answer = self.word("srvr").ok()?;
         match answer.lines().find_map(|line| line.strip_prefix("Mode: "))? {
@@ -323,15 +323,15 @@ impl Member {
 
     /// Its answer to a four-letter word.
     pub fn word(&self, word: &str) -> Result<String> {
-        server::four_letters(&self.address, word, WORD_PATIENCE)
+        server::four_letters(&self.address, word, WORD_TIMEOUT)
     }
 
-    /// Ends it with SIGTERM and waits for its end.
+    /// Stops it with SIGTERM and waits for its end.
     pub fn stop(&mut self) -> Result<()> {
         self.take_process()?.stop()
     }
 
-    /// Ends it with SIGKILL, paused or not.
+    /// Kills it with SIGKILL, paused or not.
     pub fn kill(&mut self) -> Result<()> {
         self.take_process()?.kill()
     }
@@ -351,7 +351,7 @@ impl Member {
         }
     }
 
-    /// Stops its process in its tracks (SIGSTOP).
+    /// Pauses its process (SIGSTOP).
     pub fn pause(&mut self) -> Result<()> {
         let server = self.take_process()?;
         server.pause()?;
@@ -367,14 +367,14 @@ impl Member {
         Ok(())
     }
 
-    /// Gives it another program, which finds the same data directory; it must be down.
+    /// Changes its program, which uses the same data directory; it must not be running.
     pub fn swap(&mut self, program: Program) -> Result<()> {
         ensure!(!self.is_running(), "{self} runs");
         self.program = program;
         Ok(())
     }
 
-    /// Empties its data directory but for myid; it must be down.
+    /// Empties its data directory except for myid; it must not be running.
     pub fn wipe(&mut self) -> Result<()> {
         ensure!(!self.is_running(), "{self} runs");
         let version_2 = self.data_dir().join("version-2");

@@ -1,9 +1,9 @@
 //! Several real server processes that form one ensemble, of either program or mixed.
 //!
-//! In: for each server its program and role, common settings, and the network they live in. Out:
-//! servers that can be started, stopped, killed, paused, given another program on the same data
-//! directory, and queried for the leader. Ids count from 1. All processes are killed when the value is dropped, and
-//! when the process that started them ends for any reason.
+//! In: for each server its program and role, common settings, and the network. Out: servers that can be
+//! started, stopped, killed, paused, given another program on the same data directory, and queried for the
+//! leader. Ids count from 1. All processes are killed when the value is dropped, and when the process that
+//! started them ends for any reason.
 //! Not here: clients (`load`), and what must hold afterwards (`verdict`).
 
 mod member;
@@ -22,17 +22,17 @@ use crate::run;
 use crate::server::{Jvm, Program, SUPER_DIGEST};
 use member::Placement;
 
-/// Java starts slowly, and slower when several start at once on few cores.
+/// Java starts slowly, and more slowly if several start at once on few cores.
 const SERVE_MAX: Duration = Duration::from_secs(90);
 const POLL: Duration = Duration::from_millis(20);
 const LEAD_TRIES_MAX: usize = 5;
 
-/// What all servers of an ensemble have in common.
+/// Settings shared by all servers of an ensemble.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// `tickTime`.
     pub tick_ms: u32,
-    /// `syncLimit`, in ticks: how long a silent peer is waited for.
+    /// `syncLimit`, in ticks: how long to wait for a silent peer.
     pub sync_limit: u32,
     /// System properties, as `-Dname=value`.
     pub properties: Vec<(String, String)>,
@@ -40,14 +40,14 @@ pub struct Settings {
     pub lines: Vec<String>,
     /// How Java runs Apache's servers.
     pub jvm: Jvm,
-    /// The library with which [`Member::set_clock`] moves the time of day that a server sees.
+    /// The library for [`Member::set_clock`], which changes the wall clock of a server.
     pub faketime: Option<PathBuf>,
     /// Whether clients may change the membership.
     pub reconfig: bool,
 }
 
 impl Settings {
-    /// Open doors for tests, small files, and a snapshot now and then.
+    /// Creates settings with all test interfaces enabled, small files, and frequent snapshots.
     pub fn new(tick_ms: u32, sync_limit: u32) -> Settings {
         let properties = [
             SUPER_DIGEST,
@@ -70,7 +70,7 @@ impl Settings {
     }
 }
 
-/// Where an ensemble's servers live.
+/// The network of an ensemble's servers.
 pub enum Network {
     /// All on the loopback address, each with its own ports.
     Loopback,
@@ -86,7 +86,7 @@ pub struct Ensemble {
 }
 
 impl Ensemble {
-    /// Lays out an ensemble in a folder; starts nothing.
+    /// Creates the files of an ensemble in a directory; starts nothing.
     pub fn new(
         work: &Path,
         servers: &[(Program, Role)],
@@ -107,12 +107,12 @@ impl Ensemble {
         Ok(Ensemble { members, lines, network })
     }
 
-    /// A server.
+    /// Returns a server.
     pub fn member(&self, id: usize) -> &Member {
         &self.members[id - 1]
     }
 
-    /// A server, to start or end it.
+    /// Returns a server, to start or stop it.
     pub fn member_mut(&mut self, id: usize) -> &mut Member {
         &mut self.members[id - 1]
     }
@@ -132,7 +132,7 @@ impl Ensemble {
         &self.lines
     }
 
-    /// The cables, where the servers have any.
+    /// Returns the network namespaces, if the servers have their own.
     pub fn cables(&self) -> Option<&Namespaces> {
         match &self.network {
             Network::Loopback => None,
@@ -140,7 +140,7 @@ impl Ensemble {
         }
     }
 
-    /// Starts all that do not run, and waits until one leads and all others serve.
+    /// Starts all that are not running, and waits until one leads and all others serve.
     pub fn start_all(&mut self) -> Result<usize> {
         for member in self.members.iter_mut().filter(|member| !member.is_running()) {
             member.launch()?;
@@ -154,8 +154,8 @@ impl Ensemble {
         self.await_serving().map(drop)
     }
 
-    /// Starts all, and makes this one lead: it is up before the others, and any other leader is
-    /// stopped until this one leads.
+    /// Starts all, and makes this one the leader: it is started first, and any other leader is stopped
+    /// until this one leads.
     pub fn start_all_led_by(&mut self, wanted: usize) -> Result<()> {
         self.member_mut(wanted).launch()?;
         self.member_mut(wanted).await_up()?;
@@ -193,7 +193,7 @@ impl Ensemble {
         }
     }
 
-    /// What each running server that is not paused says it is; `None` when it does not serve.
+    /// The mode that each running, unpaused server reports; `None` if it does not serve.
     pub fn modes(&mut self) -> Result<Vec<(usize, Option<Mode>)>> {
         let mut modes = Vec::new();
         for member in self.members.iter_mut().filter(|member| member.is_awake()) {
@@ -210,7 +210,7 @@ impl Ensemble {
         Ok(modes.iter().find(|(_, mode)| *mode == Some(Mode::Leader)).map(|(id, _)| *id))
     }
 
-    /// Ends these with SIGKILL, all at the same moment.
+    /// Kills these servers at the same moment.
     pub fn kill(&mut self, ids: &[usize]) -> Result<()> {
         ids.iter().try_for_each(|id| self.member_mut(*id).send_kill())?;
         ids.iter().try_for_each(|id| self.member_mut(*id).kill())
@@ -250,8 +250,8 @@ fn place(network: &Network, id: usize) -> Result<Placement> {
     }
 }
 
-/// A server must not outlive this process even if it is killed. The kernel ties the two together at
-/// the thread that starts the server, so servers are started by the main thread only.
+/// A server must not outlive this process even if it is killed. The kernel ties it to the thread that
+/// starts it, so only the main thread starts servers.
 pub fn dies_with_us() -> Vec<String> {
     if run::exists("setpriv") {
         ["setpriv", "--pdeathsig", "KILL"].map(Into::into).to_vec()

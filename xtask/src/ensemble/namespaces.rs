@@ -1,11 +1,11 @@
-//! A network that can be cut: every server in its own network namespace.
+//! A network that can be cut: every server has its own network namespace.
 //!
-//! Each server has two links, one to the other servers and one to the clients, so that it can lose
-//! either. Links between servers end in one of two bridges; servers at different bridges do not see
-//! each other. Packets in one direction only, or between two servers only, are lost by giving the
-//! sender a wrong hardware address for the receiver. All of it (namespaces, links, processes) lives
-//! inside namespaces that [`enter`] makes for this process, so it is gone when the process is gone and
-//! nothing else on the machine sees it.
+//! Each server has two links, one to the other servers and one to the clients, so that it can lose either.
+//! Links between servers end in one of two bridges; servers at different bridges cannot reach each other.
+//! Packets in one direction only, or between two servers only, are dropped by giving the sender a wrong
+//! hardware address for the receiver. All of it (namespaces, links, processes) lives inside namespaces that
+//! [`enter`] creates for this process, so it disappears with the process and is invisible to the rest of
+//! the machine.
 //! Needs `ip`, `unshare` and a kernel that allows them; [`why_not`] checks this.
 
 use std::os::unix::process::CommandExt;
@@ -15,26 +15,26 @@ use anyhow::{Context, Error, Result};
 
 use crate::run;
 
-/// Says that this process already lives in the namespaces.
+/// Marks a process that already runs in the namespaces.
 const INSIDE: &str = "HERDSMAN_XTASK_IN_NAMESPACES";
-/// Makes the mounts and links that `ip netns` needs, then runs the arguments. It stays the parent
-/// instead of becoming them: the first process of a namespace is deaf to Ctrl-C.
+/// Makes the mounts and links that `ip netns` needs, then runs the arguments. The shell stays the parent
+/// instead of exec-ing them: the first process of a namespace ignores Ctrl-C.
 const ENTRANCE: &str = "mount -t tmpfs tmpfs /run && ip link set lo up && \"$0\" \"$@\"; exit $?";
 const TRIAL: &str = "ip netns add trial && ip link add bridge0 type bridge && \
     ip link add link0 type veth peer name servers netns trial && \
     ip link set link0 master bridge0 && nsenter --net=/run/netns/trial ip link set lo up";
 
-/// No ensemble of a test has more servers.
+/// The maximum number of servers.
 const SERVERS_MAX: usize = 9;
-/// Where clients are.
+/// The address of the clients.
 const CLIENTS_HOST: &str = "10.111.2.254";
-/// The address of a network card that is nowhere.
-const NOBODY: &str = "02:00:00:00:00:01";
+/// A hardware address that does not exist.
+const UNUSED_MAC: &str = "02:00:00:00:00:01";
 
-/// Which bridge a server's link to its peers ends in.
+/// The bridge in which a server's link to its peers ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Where all are while nothing is cut.
+    /// The bridge of all servers while nothing is cut.
     Left,
     /// The other one.
     Right,
@@ -54,13 +54,13 @@ pub fn inside() -> bool {
     std::env::var_os(INSIDE).is_some()
 }
 
-/// Why namespaces cannot be had here; `None` when they can.
+/// Why namespaces are not available here; `None` if they are.
 pub fn why_not() -> Option<Error> {
     let mut trial = entrance();
     run::output(trial.args(["sh", "-c", TRIAL])).err()
 }
 
-/// Runs the same command in new namespaces; returns only if that fails.
+/// Runs the same command in new namespaces; returns only on failure.
 pub fn enter() -> Error {
     let own = match std::env::current_exe() {
         Ok(own) => own,
@@ -73,7 +73,7 @@ pub fn enter() -> Error {
 
 fn entrance() -> Command {
     let mut command = Command::new("unshare");
-    // Being root of a user namespace is enough, so this works for ordinary users too.
+    // Root of a user namespace is enough, so this also works for ordinary users.
     if !rustix::process::geteuid().is_root() {
         command.args(["--user", "--map-root-user"]);
     }
@@ -88,10 +88,10 @@ pub struct Namespaces {
 }
 
 impl Namespaces {
-    /// Makes them, for servers 1 to `servers`; call it [`inside`] only. Those of an earlier ensemble
-    /// are taken down first.
+    /// Creates them for servers 1 to `servers`; only for a process that is [`inside`]. Those of an earlier
+    /// ensemble are removed first.
     pub fn build(servers: usize) -> Result<Namespaces> {
-        // A namespace that is deleted goes a while later, and its links with it. These have to be gone now.
+        // A deleted namespace disappears some time later, and its links with it. These must be removed now.
         for id in 1..=SERVERS_MAX {
             for link in ["peers", "clients"] {
                 let _ = ip(&format!("link delete {link}{id}"));
@@ -99,7 +99,7 @@ impl Namespaces {
         }
         ip("-all netns delete")?;
         for bridge in ["left", "right", "clients"] {
-            // Not there the first time.
+            // Missing the first time.
             let _ = ip(&format!("link delete {bridge}"));
             ip(&format!("link add {bridge} type bridge forward_delay 0"))?;
             ip(&format!("link set {bridge} up"))?;
@@ -119,17 +119,17 @@ impl Namespaces {
         Ok(namespaces)
     }
 
-    /// Where clients reach a server.
+    /// The address of a server for clients.
     pub fn client_host(&self, id: usize) -> String {
         format!("10.111.2.{id}")
     }
 
-    /// Where servers reach a server.
+    /// The address of a server for other servers.
     pub fn quorum_host(&self, id: usize) -> String {
         format!("10.111.1.{id}")
     }
 
-    /// The command that runs another in a server's namespace.
+    /// The command that runs another command in a server's namespace.
     pub fn within(&self, id: usize) -> Vec<String> {
         vec!["nsenter".into(), format!("--net=/run/netns/s{id}")]
     }
@@ -139,32 +139,32 @@ impl Namespaces {
         ip(&format!("link set peers{id} master {}", side.bridge()))
     }
 
-    /// Pulls a server's link to its peers.
+    /// Takes down a server's link to its peers.
     pub fn cut_from_peers(&self, id: usize) -> Result<()> {
         ip(&format!("link set peers{id} down"))
     }
 
-    /// Pulls a server's link to the clients.
+    /// Takes down a server's link to the clients.
     pub fn cut_from_clients(&self, id: usize) -> Result<()> {
         ip(&format!("link set clients{id} down"))
     }
 
-    /// Loses what one server sends to another; what that one sends still arrives.
+    /// Drops packets from one server to another; the other direction still works.
     pub fn lose_on_the_way(&self, from: usize, to: usize) -> Result<()> {
         self.misdirect(from, &self.quorum_host(to), "peers")
     }
 
-    /// Loses what a server sends to clients; what they send still arrives.
+    /// Drops packets from a server to clients; the other direction still works.
     pub fn lose_replies(&self, id: usize) -> Result<()> {
         self.misdirect(id, CLIENTS_HOST, "clients")
     }
 
     /// Makes a server send all packets for a host to a hardware address that no host has.
     fn misdirect(&self, id: usize, host: &str, link: &str) -> Result<()> {
-        ip(&format!("-n s{id} neigh replace {host} lladdr {NOBODY} nud permanent dev {link}"))
+        ip(&format!("-n s{id} neigh replace {host} lladdr {UNUSED_MAC} nud permanent dev {link}"))
     }
 
-    /// Makes everything reach everything again.
+    /// Restores all connections.
     pub fn heal(&self) -> Result<()> {
         for id in 1..=self.servers {
             self.place(id, Side::Left)?;

@@ -1,4 +1,4 @@
-//! The attacks: what each needs, what it does, and what it may cost.
+//! The attacks: what each needs, what it does, and its limits.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,19 +8,19 @@ use anyhow::Result;
 use super::site::{Site, Target};
 use super::{connections, requests, tls};
 
-/// Attackers that cannot begin must not keep the others waiting for ever.
+/// Limit for attackers to start, so that a failure does not block the others.
 const BEGIN_MAX: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(5);
 
 /// Without an attack, slow requests take a few milliseconds; the noise of a busy machine takes more.
 const FREE: Duration = Duration::from_millis(250);
-/// Where attackers move hundreds of megabytes a second through the same cores.
+/// Limit where attackers move hundreds of megabytes per second through the same cores.
 const BUSY: Duration = Duration::from_millis(500);
-/// Where they do so through the same disk, three times: good clients' writes wait behind
-/// `herdsman.requestBytesMax` of others' writes. What matters there is that the follower keeps its link.
+/// Limit where they do so through the same disk, three times: writes of good clients wait behind
+/// `herdsman.requestBytesMax` of other writes. What matters there is that the follower keeps its connection.
 const DISK: Duration = Duration::from_secs(4);
 
-/// Which servers an attack is made on.
+/// The servers that an attack needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Servers {
     /// A standalone server.
@@ -29,35 +29,35 @@ pub enum Servers {
     AloneWithTls,
     /// The same with a limit on its file descriptors.
     AloneWithDescriptors(u32),
-    /// Three, of which a follower is attacked and serves the good clients.
+    /// An ensemble of three: the attack is on a follower, which also serves the good clients.
     Three,
 }
 
 /// One attack.
 pub struct Attack {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What it does, in a few words.
+    /// A short description.
     pub about: &'static str,
     /// Lines of the servers' zoo.cfg.
     pub settings: &'static [&'static str],
-    /// On what.
+    /// The servers.
     pub servers: Servers,
-    /// What the attacked server's memory may reach.
+    /// The limit of the attacked server's memory.
     pub memory_mib_max: u64,
-    /// Slow requests of good clients may take this long in any case.
+    /// Latency that is allowed for slow requests of good clients in any case.
     pub p99_free: Duration,
-    /// What is counted.
+    /// The unit of the count.
     pub unit: &'static str,
-    /// An attack that sends less proves nothing, and fails.
+    /// The minimum count: an attack that sends less proves nothing and fails.
     pub sent_min: u64,
-    /// Makes the znodes that it needs.
+    /// Creates the znodes that it needs.
     pub prepare: fn(&Site) -> Result<()>,
     /// Runs until [`AttackState::is_over`].
     pub run: fn(&Target, &AttackState),
 }
 
-/// The state of a running attack: whether it is to stop, and how much it has sent.
+/// The state of a running attack: whether it should stop, and how much it has sent.
 #[derive(Debug, Default)]
 pub struct AttackState {
     over: AtomicBool,
@@ -65,7 +65,7 @@ pub struct AttackState {
 }
 
 impl AttackState {
-    /// Whether the attackers are to stop.
+    /// Whether the attackers should stop.
     pub fn is_over(&self) -> bool {
         self.over.load(Ordering::Relaxed)
     }
@@ -80,12 +80,12 @@ impl AttackState {
         self.sent.fetch_add(count, Ordering::Relaxed);
     }
 
-    /// How much was done.
+    /// Returns how much was sent.
     pub fn sent(&self) -> u64 {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Waits until something was done.
+    /// Waits until something was sent.
     pub fn await_begin(&self) {
         let deadline = Instant::now() + BEGIN_MAX;
         while self.sent() == 0 && Instant::now() < deadline {
@@ -93,7 +93,8 @@ impl AttackState {
         }
     }
 
-    /// Repeats an action in this many threads; errors are ignored, because attackers should get them.
+    /// Repeats an action in this many threads; errors are ignored, because the server should reject
+    /// attackers.
     pub fn repeat(&self, threads: usize, act: impl Fn(usize) -> Result<()> + Sync) {
         std::thread::scope(|scope| {
             for thread in 0..threads {
@@ -118,7 +119,7 @@ fn nothing(_: &Site) -> Result<()> {
 pub const ATTACKS: &[Attack] = &[
     Attack {
         name: "ids",
-        about: "logins without end, many short ones and long ones, and requests by whoever has many ids",
+        about: "endless logins with many short and long ids, and requests by clients with many ids",
         settings: &[],
         servers: Servers::Alone,
         memory_mib_max: 128,
@@ -130,7 +131,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "acls",
-        about: "multis of 20,000 checks of the longest ACL, writes that it guards, long ACLs that are set",
+        about: "multis of 20,000 checks of the longest ACL, writes guarded by it, long ACLs being set",
         settings: &[],
         servers: Servers::Alone,
         memory_mib_max: 512,
@@ -142,7 +143,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "slow-readers",
-        about: "requests for large replies that nobody reads",
+        about: "requests for large replies that are never read",
         settings: &["herdsman.unreadBytesMax=67108864"],
         servers: Servers::Alone,
         memory_mib_max: 384,
@@ -154,7 +155,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "connections",
-        about: "twice as many connections with sessions as there are file descriptors, while log files roll",
+        about: "twice as many connections with sessions as there are file descriptors, while log files are rotated",
         settings: &[],
         servers: Servers::AloneWithDescriptors(400),
         memory_mib_max: 128,
@@ -166,7 +167,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "half-open",
-        about: "connections that say nothing, half a request, or the beginning of a long frame",
+        about: "connections that send nothing, half a request, or the start of a long frame",
         settings: &["nio.sessionlessCnxnTimeout=500"],
         servers: Servers::Alone,
         memory_mib_max: 128,
@@ -178,7 +179,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "garbage",
-        about: "bytes without sense, impossible lengths, requests of unknown kinds",
+        about: "random bytes, impossible lengths, requests of unknown types",
         settings: &[],
         servers: Servers::Alone,
         memory_mib_max: 128,
@@ -190,7 +191,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "words",
-        about: "four-letter words over and over, and one that is followed by a stream without end",
+        about: "repeated four-letter words, and one followed by an endless stream",
         settings: &[],
         servers: Servers::Alone,
         memory_mib_max: 128,
@@ -202,7 +203,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "sessions",
-        about: "sessions with an ephemeral each that are opened and left alone until they expire",
+        about: "sessions with one ephemeral each, abandoned until they expire",
         settings: &[],
         servers: Servers::Alone,
         memory_mib_max: 128,
@@ -214,7 +215,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "handshakes",
-        about: "TLS handshakes that are begun, answered and left alone",
+        about: "TLS handshakes that are started, answered and abandoned",
         settings: &["nio.sessionlessCnxnTimeout=500"],
         servers: Servers::AloneWithTls,
         memory_mib_max: 128,
@@ -226,7 +227,7 @@ pub const ATTACKS: &[Attack] = &[
     },
     Attack {
         name: "follower-ids",
-        about: "writes at a follower by clients with as many and as long ids as they may have",
+        about: "writes at a follower by clients with the maximum number and length of ids",
         settings: &["herdsman.requestBytesMax=33554432"],
         servers: Servers::Three,
         memory_mib_max: 512,

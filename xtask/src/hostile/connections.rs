@@ -1,4 +1,4 @@
-//! Attacks that need no more than a connection: floods, silence, garbage.
+//! Attacks that need only a connection: floods, silent connections, garbage.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -11,25 +11,25 @@ use super::site::Target;
 use crate::wire::{EPHEMERAL, Op, SEQUENTIAL, Session, Ticket};
 
 const THREADS: usize = 4;
-/// Connections that are open at the same time, of all threads.
+/// Connections open at the same time, over all threads.
 const CROWD: usize = 800;
-/// An attacker waits this long for anything.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Time limit of an attacker's operations.
+const TIMEOUT: Duration = Duration::from_millis(500);
 /// Abandoned sessions expire during the attack and soon after it.
 const SHORT_TIMEOUT_MS: i32 = 1_000;
-/// Those of the flood last as long as the longest attack turn that CI has.
+/// Sessions of the flood last as long as the longest attack in CI.
 const LONG_TIMEOUT_MS: i32 = 10_000;
-/// So that the machine has something left for the others.
+/// Leaves some of the machine to the others.
 const PAUSE: Duration = Duration::from_millis(1);
 
 fn connect(address: &str) -> Result<TcpStream> {
-    let stream = TcpStream::connect_timeout(&address.parse()?, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
+    let stream = TcpStream::connect_timeout(&address.parse()?, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
+    stream.set_write_timeout(Some(TIMEOUT))?;
     Ok(stream)
 }
 
-/// Keeps a crowd of connections: each that the server closes is replaced by another.
+/// Keeps many connections open: each one that the server closes is replaced.
 fn keep_crowd<T: Send>(
     attack_state: &AttackState,
     open: impl Fn(usize) -> Result<T> + Sync,
@@ -57,18 +57,18 @@ fn keep_crowd<T: Send>(
     });
 }
 
-/// Connections with sessions, more than the server has descriptors for.
+/// Opens connections with sessions, more than the server has descriptors for.
 pub fn flood(target: &Target, attack_state: &AttackState) {
     let open = |_| {
         let ticket = Ticket::new(LONG_TIMEOUT_MS);
-        Session::open(&target.address, &ticket, PATIENCE)?.context("no session")
+        Session::open(&target.address, &ticket, TIMEOUT)?.context("no session")
     };
     // Their sessions would stay open for long.
     let leave = |mut session: Session| _ = session.send(&Op::CloseSession);
     keep_crowd(attack_state, open, |session| session.is_connected(), leave);
 }
 
-/// Connections that send the beginning of something and then nothing.
+/// Connections that send the start of something and then nothing.
 pub fn stay_half_open(target: &Target, attack_state: &AttackState) {
     let open = |number: usize| {
         let mut stream = connect(&target.address)?;
@@ -76,9 +76,9 @@ pub fn stay_half_open(target: &Target, attack_state: &AttackState) {
         match number % 4 {
             0 => {}
             1 => stream.write_all(&[0, 0])?,
-            // A connect request without its end.
+            // An incomplete connect request.
             2 => stream.write_all(&[&44_i32.to_be_bytes()[..], &[0; 20]].concat())?,
-            // As much of a first frame as is allowed, but for the last byte.
+            // The longest first frame that is allowed, without its last byte.
             _ => stream.write_all(&[&4096_i32.to_be_bytes()[..], &[0; 4095]].concat())?,
         }
         stream.set_nonblocking(true)?;
@@ -92,7 +92,7 @@ pub fn stay_half_open(target: &Target, attack_state: &AttackState) {
     keep_crowd(attack_state, open, is_open, drop);
 }
 
-/// What no client would send.
+/// Bytes that no client would send.
 fn nonsense(number: usize) -> Vec<u8> {
     let noise = |bytes: usize| -> Vec<u8> {
         let mix = |i: usize| ((i + number).wrapping_mul(2_654_435_761) >> 11) as u8;
@@ -108,7 +108,7 @@ fn nonsense(number: usize) -> Vec<u8> {
     }
 }
 
-/// Garbage on new connections, and in sessions.
+/// Sends garbage on new connections, and in sessions.
 pub fn send_garbage(target: &Target, attack_state: &AttackState) {
     let numbers = std::sync::atomic::AtomicUsize::new(0);
     attack_state.repeat(THREADS, |thread| {
@@ -122,7 +122,7 @@ pub fn send_garbage(target: &Target, attack_state: &AttackState) {
             return Ok(_ = stream.read(&mut [0; 4096])?);
         }
         let ticket = Ticket::new(SHORT_TIMEOUT_MS);
-        let Some(mut session) = Session::open(&target.address, &ticket, PATIENCE)? else {
+        let Some(mut session) = Session::open(&target.address, &ticket, TIMEOUT)? else {
             return Ok(());
         };
         session.send_raw(&bytes)?;
@@ -130,7 +130,7 @@ pub fn send_garbage(target: &Target, attack_state: &AttackState) {
     });
 }
 
-/// Words, and what is sent behind them.
+/// Sends four-letter words, and more data after them.
 pub fn ask_without_end(target: &Target, attack_state: &AttackState) {
     let more = vec![b'm'; 4 << 20];
     let words = ["mntr", "cons", "dump", "wchp", "stat", "srvr"];
@@ -140,8 +140,8 @@ pub fn ask_without_end(target: &Target, attack_state: &AttackState) {
         let word = words[(attack_state.sent() % words.len() as u64) as usize];
         stream.write_all(word.as_bytes())?;
         if thread > 0 {
-            // In large pieces, so that the server has to work harder than this.
-            let deadline = Instant::now() + 2 * PATIENCE;
+            // In large chunks, so that this costs less here than at the server.
+            let deadline = Instant::now() + 2 * TIMEOUT;
             while Instant::now() < deadline && !attack_state.is_over() {
                 stream.write_all(&more)?;
             }
@@ -154,11 +154,11 @@ pub fn ask_without_end(target: &Target, attack_state: &AttackState) {
     });
 }
 
-/// Sessions that are left alone.
+/// Opens sessions and abandons them.
 pub fn open_sessions(target: &Target, attack_state: &AttackState) {
     attack_state.repeat(THREADS, |_| {
         let ticket = Ticket::new(SHORT_TIMEOUT_MS);
-        let Some(mut session) = Session::open(&target.address, &ticket, PATIENCE)? else {
+        let Some(mut session) = Session::open(&target.address, &ticket, TIMEOUT)? else {
             return Ok(());
         };
         session.ok(&Op::create("/left-", None, EPHEMERAL | SEQUENTIAL))?;

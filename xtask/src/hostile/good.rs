@@ -9,34 +9,34 @@ use crate::wire::{Op, Session, Ticket};
 const CLIENTS: usize = 3;
 const SESSION_TIMEOUT_MS: i32 = 20_000;
 /// A request that takes this long has failed.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Between two requests, so that good clients do not use up the machine themselves.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause between two requests, so that good clients do not use up the machine themselves.
 const PAUSE: Duration = Duration::from_millis(1);
-/// One says enough, and a server that is gone would be mentioned a thousand times.
+/// A few are enough: a stopped server would cause thousands.
 const ERRORS_MAX: usize = 3;
 
-/// How long requests took, and what went wrong.
+/// The latencies of requests, and the first errors.
 #[derive(Debug, Default)]
 pub struct Times {
     /// Of each request.
     pub times: Vec<Duration>,
-    /// The first ones.
+    /// The first errors.
     pub errors: Vec<String>,
 }
 
 impl Times {
-    /// How many requests were answered.
+    /// The number of answered requests.
     pub fn len(&self) -> usize {
         self.times.len()
     }
 
-    /// Adds what was measured in another turn.
+    /// Adds the measurements of another turn.
     pub fn add(&mut self, other: Times) {
         self.times.extend(other.times);
         self.errors.extend(other.errors);
     }
 
-    /// The time that one request in a hundred exceeds.
+    /// The latency that one request in a hundred exceeds.
     pub fn p99(&self) -> Duration {
         let mut times = self.times.clone();
         times.sort_unstable();
@@ -45,7 +45,7 @@ impl Times {
     }
 }
 
-/// A few of them, each with its own session and znode.
+/// A few clients, each with its own session and znode.
 pub struct GoodClients {
     sessions: Vec<Session>,
 }
@@ -56,7 +56,7 @@ impl GoodClients {
         let mut sessions = Vec::new();
         for number in 0..CLIENTS {
             let ticket = Ticket::new(SESSION_TIMEOUT_MS);
-            let opened = Session::open(address, &ticket, PATIENCE)?;
+            let opened = Session::open(address, &ticket, TIMEOUT)?;
             let mut session = opened.ok_or_else(|| anyhow::anyhow!("a new session was refused"))?;
             session.ok(&Op::create(&path(number), Some(b"good"), 0))?;
             sessions.push(session);
@@ -64,7 +64,7 @@ impl GoodClients {
         Ok(GoodClients { sessions })
     }
 
-    /// Lets them work for a while.
+    /// Runs them for a while and measures.
     pub fn measure(&mut self, turn: Duration) -> Times {
         let deadline = Instant::now() + turn;
         let mut all = Times::default();
@@ -80,7 +80,7 @@ impl GoodClients {
         all
     }
 
-    /// Their sessions must not expire while nothing is measured.
+    /// Keeps their sessions alive while nothing is measured.
     pub fn keep_alive(&mut self) -> Result<()> {
         for (number, session) in (0..).zip(&mut self.sessions) {
             session.ok(&Op::get_data(&path(number)))?;
@@ -103,7 +103,7 @@ fn work(session: &mut Session, number: usize, deadline: Instant) -> Times {
         Op::delete(&child, -1),
     ];
     let mut times = Times::default();
-    // Whole rounds: the child is gone at the end.
+    // Complete rounds, so that the child is deleted at the end.
     while Instant::now() < deadline && times.errors.len() < ERRORS_MAX {
         for request in &requests {
             let begun = Instant::now();

@@ -1,10 +1,11 @@
 //! `cargo xtask hostile`: runs attacks by hostile clients, and measures good clients meanwhile.
 //!
 //! In: which attacks, and how long. Out: a table with a row for each attack, and exit code 1 if an attack
-//! succeeded. Each attack runs against new servers. Good clients are measured without the attack and during it, twice
-//! each in turns, because the machine has other work, too: they must get no error, and their slow requests must stay
-//! within a multiple of what they are without the attack. The server must survive, keep its memory within a stated
-//! bound, and release the resources of the attack (descriptors, connections, sessions).
+//! succeeded. Each attack runs against new servers. Good clients are measured without the attack and during
+//! it, alternating twice, because the load of the machine varies: they must get no error, and the latency
+//! of their slow requests must stay within a multiple of that without the attack. The server must survive,
+//! keep its memory within a stated bound, and release the resources of the attack (descriptors,
+//! connections, sessions).
 //!
 //! The bounds are generous: attackers, servers and good clients share the cores of one machine. What they catch is a
 //! server that stalls, uses much more memory or refuses its good clients.
@@ -33,7 +34,7 @@ use site::Site;
 const RATIO_MAX: u32 = 10;
 /// Turns without the attack and with it.
 const TURNS: usize = 2;
-/// Before anything is measured.
+/// Time before the measurement starts.
 const WARM_UP: Duration = Duration::from_millis(200);
 
 /// What to run.
@@ -183,7 +184,7 @@ fn measure_beside(
         attack_state.await_begin();
         let times = good.measure(turn);
         attack_state.end();
-        // Attackers expect to be thrown out; what they could not do is seen in what they have sent.
+        // Attackers expect errors; the amount sent shows whether they could attack at all.
         _ = attacker.join();
         (times, attack_state.sent())
     })
@@ -235,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn each_bound_can_be_missed() {
+    fn each_bound_can_be_exceeded() {
         assert_eq!(faults(5, times(200, &[]), 1, 10), [""; 0]);
         assert_eq!(faults(50, times(400, &[]), 1, 10), [""; 0]);
         assert_eq!(faults(5, times(300, &[]), 1, 10), ["p99 above 250 ms"]);

@@ -9,14 +9,14 @@ use super::site::{Site, Target};
 use crate::wire::{Op, Session, Ticket};
 
 const THREADS: usize = 4;
-const PATIENCE: Duration = Duration::from_secs(2);
-/// Sessions that the server throws out end soon.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Sessions that the server closes expire soon.
 const SESSION_TIMEOUT_MS: i32 = 1_000;
 const PREPARING_TIMEOUT_MS: i32 = 20_000;
-/// As many ids as a connection may have beside its address, and nearly as long as they may be together.
+/// The maximum number of ids of a connection besides its address, nearly as long as they may be together.
 const IDS: usize = 60;
 const ID_BYTES: usize = 1_000;
-/// Entries of an ACL of other people, which leaves room for one's own ids.
+/// Entries for other ids in an ACL, leaving room for one's own ids.
 const OTHERS: usize = 960;
 const OTHER_BYTES: usize = 940;
 const CHECKS: usize = 20_000;
@@ -28,15 +28,15 @@ const WRITERS: usize = 8;
 /// Requests that are sent before the first reply is read.
 const IN_FLIGHT: usize = 200;
 const LARGE_IN_FLIGHT: usize = 20;
-/// Sessions with one write each. Short frames wait for no room, so only their number limits them.
+/// Sessions with one write each. Short frames are not limited by size, so only their number limits them.
 const CROWD: usize = 2_000;
 const CROWD_BYTES: usize = 60_000;
 const CROWD_TIMEOUT_MS: i32 = 10_000;
-const CROWD_PATIENCE: Duration = Duration::from_secs(10);
+const CROWD_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn open(address: &str) -> Result<Session> {
     let ticket = Ticket::new(SESSION_TIMEOUT_MS);
-    Session::open(address, &ticket, PATIENCE)?.context("no session")
+    Session::open(address, &ticket, TIMEOUT)?.context("no session")
 }
 
 fn credentials(number: usize) -> String {
@@ -50,7 +50,7 @@ fn open_with_ids(address: &str) -> Result<Session> {
     Ok(session)
 }
 
-/// Logins until the server has had enough, over and over.
+/// Repeats logins until the server rejects them.
 pub fn flood_with_ids(target: &Target, attack_state: &AttackState) {
     attack_state.repeat(THREADS, |thread| {
         let mut session = open(&target.address)?;
@@ -65,14 +65,14 @@ pub fn flood_with_ids(target: &Target, attack_state: &AttackState) {
                 _ => format!("{number}:secret"),
             };
             session.add_auth("digest", &secret)?;
-            // Whoever asks who it is, or reads, shows its ids.
+            // Requests that show or check the ids.
             session.call(&Op::get_data("/"))?;
         }
         session.close()
     });
 }
 
-/// An ACL of other people's ids, and at its end one's own: only they admit.
+/// An ACL of other ids, with one's own at the end: only those grant access.
 fn long_acl() -> Vec<(i32, &'static str, String)> {
     let other = |number: usize| format!("other{number:0>OTHER_BYTES$}:hash");
     let mut entries: Vec<_> = (0..OTHERS).map(|number| (31, "digest", other(number))).collect();
@@ -87,7 +87,7 @@ fn create_guarded(path: &str) -> Op {
     Op::create(path, None, 0).with_acl(&acl)
 }
 
-/// Makes the znode whose ACL is checked. The attacker does it itself: nothing here needs a privilege.
+/// Creates the znode whose ACL is checked. The attacker does it: no privilege is needed.
 pub fn make_guarded_znode(site: &Site) -> Result<()> {
     let mut session = open_with_ids(site.address())?;
     session.ok(&create_guarded(GUARDED))?;
@@ -95,7 +95,7 @@ pub fn make_guarded_znode(site: &Site) -> Result<()> {
     session.close()
 }
 
-/// Requests that make the server check the longest ACL.
+/// Sends requests that make the server check the longest ACL.
 pub fn flood_with_acls(target: &Target, attack_state: &AttackState) {
     let checks = Op::Multi(vec![Op::check(GUARDED, -1); CHECKS]);
     let spelled: Vec<_> = (17..32).map(|perms| (perms, "auth", "")).collect();
@@ -112,7 +112,7 @@ pub fn flood_with_acls(target: &Target, attack_state: &AttackState) {
                 2 => {
                     session.call(&create_guarded(&path))?;
                     session.call(&Op::delete(&path, -1))?;
-                    // Each is a megabyte for the log, which is not the point here.
+                    // Each would add a megabyte to the log, which is not the point here.
                     std::thread::sleep(Duration::from_millis(20));
                 }
                 // Each entry stands for all ids of the session.
@@ -127,7 +127,7 @@ pub fn flood_with_acls(target: &Target, attack_state: &AttackState) {
     });
 }
 
-/// Sends a request many times before the first reply is read.
+/// Sends a request many times before reading the first reply.
 fn pipeline(session: &mut Session, op: &Op, attack_state: &AttackState) -> Result<()> {
     for _ in 0..IN_FLIGHT {
         session.send(op)?;
@@ -139,14 +139,14 @@ fn pipeline(session: &mut Session, op: &Op, attack_state: &AttackState) -> Resul
     Ok(())
 }
 
-/// A znode whose replies are large.
+/// Creates a znode with large replies.
 pub fn make_large_znode(site: &Site) -> Result<()> {
     let mut session = Session::connect(site.address(), PREPARING_TIMEOUT_MS)?;
     session.ok(&Op::create(LARGE, Some(&vec![7; LARGE_BYTES]), 0))?;
     session.close()
 }
 
-/// Asks for much and reads nothing, on many connections.
+/// Requests much and reads nothing, on many connections.
 pub fn read_slowly(target: &Target, attack_state: &AttackState) {
     const EACH: usize = 40;
     attack_state.repeat(THREADS, |_| {
@@ -159,8 +159,8 @@ pub fn read_slowly(target: &Target, attack_state: &AttackState) {
             }
             crowd.push(session);
         }
-        // Their sessions end soon; others take their place.
-        let deadline = Instant::now() + PATIENCE / 2;
+        // Their sessions expire soon; others take their place.
+        let deadline = Instant::now() + TIMEOUT / 2;
         while !attack_state.is_over() && Instant::now() < deadline {
             std::thread::sleep(Duration::from_millis(20));
         }
@@ -183,7 +183,7 @@ fn written(thread: usize) -> String {
     format!("/written-{thread}")
 }
 
-/// A znode for each writer.
+/// Creates a znode for each writer.
 pub fn make_written_znodes(site: &Site) -> Result<()> {
     let mut session = Session::connect(site.address(), PREPARING_TIMEOUT_MS)?;
     for thread in 0..WRITERS {
@@ -208,7 +208,7 @@ pub fn write_large_data(target: &Target, attack_state: &AttackState) {
             in_flight += 1;
             attack_state.note(1);
         }
-        // Else the next turn would find a disk that is still busy with this one.
+        // Otherwise the next turn would start with a disk that is still busy with this one.
         for _ in 0..in_flight {
             session.receive()?;
         }
@@ -216,7 +216,7 @@ pub fn write_large_data(target: &Target, attack_state: &AttackState) {
     });
 }
 
-/// One write of nearly 64 KiB from each of very many sessions, all at the same time.
+/// One write of nearly 64 KiB from each of many sessions, all at the same time.
 pub fn write_as_crowd(target: &Target, attack_state: &AttackState) {
     let data = vec![7; CROWD_BYTES];
     attack_state.repeat(THREADS, |thread| {
@@ -224,7 +224,7 @@ pub fn write_as_crowd(target: &Target, attack_state: &AttackState) {
         let mut crowd = Vec::new();
         while crowd.len() < CROWD / THREADS && !attack_state.is_over() {
             let ticket = Ticket::new(CROWD_TIMEOUT_MS);
-            let session = Session::open(&target.address, &ticket, CROWD_PATIENCE)?;
+            let session = Session::open(&target.address, &ticket, CROWD_TIMEOUT)?;
             crowd.push(session.context("no session")?);
         }
         while !attack_state.is_over() {

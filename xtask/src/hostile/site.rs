@@ -1,4 +1,4 @@
-//! The servers that are attacked: a standalone server, or a follower of an ensemble of three.
+//! The attacked servers: a standalone server, or a follower of an ensemble of three.
 
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,16 @@ use crate::ports::free_ports;
 use crate::run;
 use crate::server::{Program, Server, Spec};
 
-/// What an attack has taken must be given back within this time; sessions need their timeout.
+/// The resources of an attack must be released within this time; sessions need their timeout.
 const RECOVERY_MAX: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(50);
-/// Descriptors that come and go by themselves: files of the log and of snapshots, and our own questions.
+/// Descriptors that vary by themselves: log and snapshot files, and our own connections.
 const DESCRIPTORS_FREE: usize = 8;
 /// Short, so that sessions of attackers expire soon.
 const TICK_MS: u32 = 500;
 const SYNC_LIMIT: u32 = 10;
 
-/// What a server has open.
+/// The open resources of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Levels {
     descriptors: usize,
@@ -29,7 +29,7 @@ pub struct Levels {
     sessions: usize,
 }
 
-/// What attackers know of the server.
+/// What attackers know about the server.
 pub struct Target {
     /// `host:port` for clients.
     pub address: String,
@@ -66,7 +66,7 @@ impl Site {
             return Ok(Site { running: Running::Follower { ensemble, id }, target });
         }
         let mut spec = Spec::new(Program::Herdsman, &work.join("data"));
-        // Log files are begun and snapshots taken all the while: an attack must not get in their way.
+        // Log files are started and snapshots taken all the time: an attack must not prevent that.
         spec = spec.property("zookeeper.snapCount", "500");
         spec.within = dies_with_us();
         if let Servers::AloneWithDescriptors(count) = attack.servers {
@@ -98,7 +98,7 @@ impl Site {
         &self.target.address
     }
 
-    /// Fails if a server has ended, or is not what it was.
+    /// Fails if a server has ended or changed its role.
     pub fn ensure_alive(&mut self) -> Result<()> {
         match &mut self.running {
             Running::Alone(server) => server.ensure_alive(),
@@ -120,12 +120,12 @@ impl Site {
         }
     }
 
-    /// The most memory that the attacked server has had.
+    /// The peak memory of the attacked server.
     pub fn peak_bytes(&self) -> Result<u64> {
         self.attacked()?.peak_resident_bytes()
     }
 
-    /// What the attacked server has open.
+    /// The open resources of the attacked server.
     pub fn levels(&self) -> Result<Levels> {
         let server = self.attacked()?;
         let text = server.four_letters("mntr")?;
@@ -142,7 +142,7 @@ impl Site {
         })
     }
 
-    /// Waits until the server has about as much open as before the attack.
+    /// Waits until the server has about as many open resources as before the attack.
     pub fn await_levels(
         &self,
         before: Levels,
@@ -174,7 +174,7 @@ impl Site {
 
 impl Levels {
     fn is_about(&self, before: Levels) -> bool {
-        // The connection that asks is among them, or not any more.
+        // The connection of the query itself may be counted or not.
         self.connections <= before.connections + 1
             && self.sessions <= before.sessions
             && self.descriptors <= before.descriptors + DESCRIPTORS_FREE
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_given_back_is_noticed() {
+    fn resources_that_are_not_released_are_detected() {
         let before = Levels { descriptors: 50, connections: 4, sessions: 3 };
         assert!(before.is_about(before));
         assert!(Levels { descriptors: 55, connections: 5, ..before }.is_about(before));

@@ -1,4 +1,4 @@
-//! The TLS port: certificates for a server, and clients that begin handshakes.
+//! The TLS port: certificates for a server, and clients that start handshakes.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,8 +16,8 @@ use super::attack::AttackState;
 use super::site::Target;
 
 const THREADS: usize = 8;
-const PATIENCE: Duration = Duration::from_millis(500);
-/// One of this many handshakes is kept open.
+const TIMEOUT: Duration = Duration::from_millis(500);
+/// One in this many handshakes is kept open.
 const KEPT_OPEN: usize = 4;
 const KEPT_MAX: usize = 60;
 
@@ -28,7 +28,7 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Makes them in a folder.
+    /// Creates them in a directory.
     pub fn make(folder: &Path) -> Result<Certificates> {
         let mut authority = CertificateParams::default();
         authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -54,7 +54,8 @@ impl Certificates {
     }
 }
 
-/// The first bytes of a handshake. They can be sent any number of times: the server answers each with a signature.
+/// The first bytes of a handshake. They can be sent any number of times: the server answers each with a
+/// signature.
 fn client_hello() -> Result<Vec<u8>> {
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
@@ -68,7 +69,7 @@ fn client_hello() -> Result<Vec<u8>> {
     Ok(hello)
 }
 
-/// Begins handshakes as fast as the server answers, and leaves some of them open.
+/// Starts handshakes as fast as the server answers, and leaves some of them open.
 pub fn begin_handshakes(target: &Target, attack_state: &AttackState) {
     let (Some(address), Ok(hello)) = (&target.secure, client_hello()) else { return };
     std::thread::scope(|scope| {
@@ -94,10 +95,10 @@ pub fn begin_handshakes(target: &Target, attack_state: &AttackState) {
 }
 
 fn begin(address: &str, hello: &[u8]) -> Result<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&address.parse()?, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    let mut stream = TcpStream::connect_timeout(&address.parse()?, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.write_all(hello)?;
-    // The answer begins with the server's own hello, which it has made by then.
+    // The answer starts with the server's own hello, which it has computed by then.
     stream.read_exact(&mut [0; 5])?;
     Ok(stream)
 }

@@ -1,6 +1,6 @@
-//! The baseline: how many instructions each case took when somebody last agreed to it.
+//! The baseline: the number of instructions of each case when it was last accepted.
 //!
-//! A text file, so that a change shows in a diff what it costs:
+//! A text file, so that a diff shows the cost of a change:
 //! ```text
 //! # comment
 //! rustc 1.95.0 (59807616e 2026-04-14)
@@ -24,17 +24,17 @@ const HEAD: &str = "\
 ";
 const NAME_WIDTH: usize = 20;
 
-/// What turned the source into instructions.
+/// The compiler that produced the instructions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiler {
-    /// As `rustc --version` tells it, without the name.
+    /// The output of `rustc --version`, without the name.
     pub version: String,
     /// The target that it compiles for.
     pub host: String,
 }
 
 impl Compiler {
-    /// Reads what `rustc -vV` prints.
+    /// Parses the output of `rustc -vV`.
     pub fn parse(verbose: &str) -> Result<Self> {
         let after = |prefix: &str| {
             let rest = verbose.lines().find_map(|line| line.strip_prefix(prefix));
@@ -50,10 +50,10 @@ impl fmt::Display for Compiler {
     }
 }
 
-/// Counts, and what they were made with.
+/// Counts, and the compiler that they were made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Baseline {
-    /// Another one makes other instructions.
+    /// Another compiler produces other instructions.
     pub compiler: Compiler,
     /// Instructions of an operation, by case.
     pub counts: Counts,
@@ -64,35 +64,35 @@ impl Baseline {
     pub fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| {
             format!(
-                "no baseline in {}; `cargo xtask instructions --update` makes one",
+                "no baseline in {}; create it with `cargo xtask instructions --update`",
                 path.display()
             )
         })?;
         text.parse().with_context(|| format!("reading {}", path.display()))
     }
 
-    /// One without any case.
+    /// An empty baseline.
     pub fn empty(compiler: &Compiler) -> Self {
         Baseline { compiler: compiler.clone(), counts: Counts::new() }
     }
 
-    /// Only those of its cases that were counted now.
+    /// Only the cases that were counted now.
     pub fn restricted_to(mut self, counted: &Counts) -> Self {
         self.counts.retain(|name, _| counted.contains_key(name));
         self
     }
 
-    /// Some cases can be replaced only if the others remain true.
+    /// Checks that some cases can be replaced while the others remain valid.
     pub fn check_same_compiler(&self, compiler: &Compiler) -> Result<()> {
         ensure!(
             self.compiler == *compiler,
-            "the baseline was counted with {}, this is {compiler}: update all cases, not some",
+            "the baseline was counted with {}, this is {compiler}: update all cases, not only some",
             self.compiler,
         );
         Ok(())
     }
 
-    /// Other processors have other instructions.
+    /// Checks the host: other processors have other instructions.
     pub fn check_same_host(&self, compiler: &Compiler) -> Result<()> {
         ensure!(
             self.compiler.host == compiler.host,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn a_baseline_round_trips() {
         let long = "a-case-whose-name-is-wider-than-its-column";
         let counts = [("one", 1), ("two", 123_456_789_012), (long, 3)];
         let counts = counts.map(|(name, count)| (name.to_string(), count)).into();
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_baseline_is_refused_with_its_line() {
+    fn invalid_baselines_are_rejected_with_the_line() {
         let said = |text: &str| text.parse::<Baseline>().unwrap_err().to_string();
         assert_eq!(said("# one\none 1o\n"), "line 2: `1o` is not a number of instructions");
         assert_eq!(said("one\n"), "line 1: no value");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_that_does_not_tell_its_host_is_refused() {
+    fn a_compiler_without_a_host_is_rejected() {
         assert!(Compiler::parse("rustc 1.95.0\n").is_err());
         assert!(Compiler::parse("host: x\n").is_err());
     }

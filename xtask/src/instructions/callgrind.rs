@@ -1,4 +1,4 @@
-//! One case under callgrind: two runs, and the instructions that lie between them.
+//! Runs one case under callgrind twice and returns the difference in instructions.
 
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +10,7 @@ use crate::run;
 /// A case, as the program lists it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Case {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// N.
     pub iterations: u64,
@@ -27,7 +27,7 @@ pub fn parse_list(text: &str) -> Result<Vec<Case>> {
     cases.collect::<Option<_>>().with_context(|| format!("not a list of cases:\n{text}"))
 }
 
-/// Instructions of one operation. The profile of the longer run stays in the folder, for
+/// Counts the instructions of one operation. The profile of the longer run stays in the directory, for
 /// `callgrind_annotate`.
 pub fn count(binary: &Path, case: &Case, dir: &Path) -> Result<u64> {
     let once = count_run(binary, case, case.iterations, &dir.join(format!("{}.once", case.name)))?;
@@ -39,7 +39,7 @@ pub fn count(binary: &Path, case: &Case, dir: &Path) -> Result<u64> {
 
 fn count_run(binary: &Path, case: &Case, iterations: u64, profile: &Path) -> Result<u64> {
     let mut valgrind = Command::new("valgrind");
-    // Nobody's variables: settings of valgrind and of the allocator hide among them.
+    // A clean environment: settings of valgrind and of the allocator may be in it.
     valgrind.env_clear().envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     valgrind.arg("--tool=callgrind");
     valgrind.arg(format!("--callgrind-out-file={}", profile.display()));
@@ -50,14 +50,14 @@ fn count_run(binary: &Path, case: &Case, iterations: u64, profile: &Path) -> Res
     instructions_in(&text).with_context(|| format!("in {}", profile.display()))
 }
 
-/// Rounded to the nearest.
+/// Rounds to the nearest.
 fn per_operation(once: u64, twice: u64, iterations: u64) -> Result<u64> {
     let difference = twice.checked_sub(once).filter(|&difference| difference > 0);
-    let difference = difference.context("twice the work must be more")?;
+    let difference = difference.context("the longer run must need more instructions")?;
     Ok((difference + iterations / 2) / iterations)
 }
 
-/// The sum over a whole profile.
+/// Returns the total of a profile.
 fn instructions_in(profile: &str) -> Result<u64> {
     let after = |prefix: &str| profile.lines().find_map(|line| line.strip_prefix(prefix));
     let events = after("events:").context("no line `events:`")?;
@@ -72,7 +72,7 @@ fn instructions_in(profile: &str) -> Result<u64> {
 mod tests {
     use super::*;
 
-    /// The front of what callgrind 3.19 wrote.
+    /// The start of a profile written by callgrind 3.19.
     const PROFILE: &str = "\
 # callgrind format
 version: 1
@@ -104,7 +104,7 @@ totals: 9882305
     }
 
     #[test]
-    fn a_profile_of_something_else_is_refused() {
+    fn a_profile_of_other_events_is_rejected() {
         for (line, other) in [
             ("events: Ir", "events: Dr Ir"),
             ("events: Ir\n", ""),
@@ -116,7 +116,7 @@ totals: 9882305
     }
 
     #[test]
-    fn the_difference_of_the_runs_is_shared_out() {
+    fn the_difference_of_the_runs_is_divided() {
         assert_eq!(per_operation(1000, 1300, 100).unwrap(), 3);
         assert_eq!(per_operation(1000, 1349, 100).unwrap(), 3);
         assert_eq!(per_operation(1000, 1350, 100).unwrap(), 4);

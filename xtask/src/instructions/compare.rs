@@ -1,13 +1,13 @@
-//! Before and now, case by case: what is as it was, what is better, and what must not pass.
+//! Compares counts with the baseline, case by case.
 
 use std::fmt;
 
 use super::baseline::Counts;
 
-/// How far a count may be from the baseline. The same source gives the same count on the same machine
-/// to within a few instructions in a million. But other releases of the compiler inline otherwise, and
-/// the memory allocator and the copying of memory are the C library's, which differs between systems
-/// and picks its routines by what the processor can do.
+/// The allowed deviation from the baseline. The same source gives the same count on the same machine to
+/// within a few instructions in a million. But other compiler releases inline differently, and the memory
+/// allocator and the copying of memory belong to the C library, which differs between systems and selects
+/// its routines by processor.
 pub const TOLERANCE_PERCENT: u64 = 10;
 
 /// One case, before and now.
@@ -27,7 +27,7 @@ enum Verdict {
     NotCounted,
 }
 
-/// Every case that is in either, in order of the names.
+/// All cases of either side, in order of their names.
 pub fn compare<'a>(before: &'a Counts, now: &'a Counts) -> Vec<Comparison<'a>> {
     let mut names: Vec<&str> = before.keys().chain(now.keys()).map(String::as_str).collect();
     names.sort_unstable();
@@ -38,12 +38,12 @@ pub fn compare<'a>(before: &'a Counts, now: &'a Counts) -> Vec<Comparison<'a>> {
 }
 
 impl Comparison<'_> {
-    /// It may not stay like this.
+    /// Whether this is a failure.
     pub fn is_failure(&self) -> bool {
         !matches!(self.verdict(), Verdict::AsBefore | Verdict::Faster)
     }
 
-    /// What there is to say, and to do about it; nothing if all is as it was.
+    /// Describes the difference and what to do about it; nothing if there is none.
     pub fn note(&self) -> Option<String> {
         let name = self.name;
         let accept = format!("`cargo xtask instructions --update {name}`");
@@ -62,7 +62,7 @@ impl Comparison<'_> {
                 format!("FAILED {name}: not in the baseline; {accept} adds it")
             }
             (Verdict::NotCounted, ..) => format!(
-                "FAILED {name}: in the baseline, but there is no such case; if that is meant, `cargo xtask \
+                "FAILED {name}: in the baseline, but there is no such case; if it was removed on purpose, `cargo xtask \
                  instructions --update` writes the baseline without it"
             ),
             _ => return None,
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_within_the_tolerance_passes_and_only_that() {
+    fn only_counts_within_the_tolerance_pass() {
         for (before, now, verdict) in [
             (Some(1000), Some(1000), Verdict::AsBefore),
             (Some(1000), Some(1100), Verdict::AsBefore),

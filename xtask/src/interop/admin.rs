@@ -1,10 +1,10 @@
-//! The admin server answers as Apache's AdminServer does, and snapshots go from one to the other.
+//! Compares the admin server with Apache's AdminServer, and restores the snapshots of each in the other.
 //!
-//! Two servers live the same life: znodes of every kind, an ephemeral, watches, some hundred txns. Then
-//! every command is asked of both. What must agree: status, content type, the keys of the JSON and the
-//! types of their values; where the values follow from that life, the values; where nothing depends on
-//! time or machine, the text byte for byte. Then each server's snapshot is restored into the other, which
-//! must show the same znodes.
+//! Two servers get the same requests: znodes of every kind, an ephemeral, watches, some hundred txns. Then
+//! both get every command. The following must agree: status, content type, the keys of the JSON and the
+//! types of their values; the values, where they follow from those requests; the text byte for byte, where
+//! nothing depends on time or machine. Then each server's snapshot is restored in the other, which must
+//! show the same znodes.
 
 use std::fs;
 use std::path::Path;
@@ -22,7 +22,7 @@ use crate::wire::{NO_NODE, Op, Session};
 
 const START_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
-/// Enough for two txns whose zxid is a multiple of 128, which are the ones `hash` tells.
+/// Enough for two txns whose zxid is a multiple of 128, which `hash` shows.
 const BULK: usize = 300;
 const SUPER: &str = "digest super:test";
 
@@ -76,7 +76,7 @@ const SAME_SHAPE: &[&str] = &[
     "wchp",
 ];
 
-/// Values that follow from the life that both have lived: command, and where in its answer.
+/// Values that follow from the requests that both got: the command, and where in its response.
 const SAME_VALUE: &[(&str, &str)] = &[
     ("configuration", "/tick_time"),
     ("configuration", "/max_client_cnxns"),
@@ -106,7 +106,7 @@ const SAME_VALUE: &[(&str, &str)] = &[
     ("hash", "/digests/1/digest_version"),
 ];
 
-/// What Apache measures between its threads, of which there are others here: parts of names.
+/// Prefixes of metrics about Apache's threads, which do not exist here.
 const NOT_MEASURED: &[&str] = &[
     "close_session_prep_time",
     "outstanding_changes",
@@ -115,7 +115,7 @@ const NOT_MEASURED: &[&str] = &[
     "request_throttle",
     "stale_re",
     "sync_process",
-    // Counted by Apache when a client has used a namespace.
+    // Counted by Apache once a client has used a namespace.
     "_per_namespace",
 ];
 
@@ -125,13 +125,13 @@ pub fn run(program: Program) -> Result<()> {
     let apache = Pair::start(Program::Apache, &work.join("apache"))?;
     let other = Pair::start(program, &work.join("other"))?;
     let _open = (live(&apache.server)?, live(&other.server)?);
-    told_alike(&apache, &other)?;
-    println!("ok      every command is answered as by Apache");
+    compare_responses(&apache, &other)?;
+    println!("ok      every command responds as Apache's does");
     access_alike(&apache, &other)?;
     println!("ok      snapshots need the same authorization");
-    hand_over(&apache, &other, &work.join("first.snapshot"))?;
-    hand_over(&other, &apache, &work.join("second.snapshot"))?;
-    println!("ok      snapshots go both ways, and the znodes with them");
+    restore_in_other(&apache, &other, &work.join("first.snapshot"))?;
+    restore_in_other(&other, &apache, &work.join("second.snapshot"))?;
+    println!("ok      snapshots of each are restored in the other, with all znodes");
     apache.server.stop()?;
     other.server.stop()?;
     configurations::run(program, &work)
@@ -244,7 +244,7 @@ impl Answer {
     }
 }
 
-/// The same requests for both servers, in the same order, on one connection.
+/// Sends the same requests to a server, in the same order, on one connection.
 fn live(server: &Server) -> Result<Session> {
     let mut session = Session::connect(&server.address, 30_000)?;
     session.ok(&Op::create("/app", Some(b"data"), 0))?;
@@ -262,7 +262,7 @@ fn live(server: &Server) -> Result<Session> {
     Ok(session)
 }
 
-fn told_alike(apache: &Pair, other: &Pair) -> Result<()> {
+fn compare_responses(apache: &Pair, other: &Pair) -> Result<()> {
     for command in SAME_TEXT {
         let (one, two) = both(apache, other, command)?;
         ensure!(one.text() == two.text(), "{command}:\n{}\nand\n{}", one.text(), two.text());
@@ -284,7 +284,7 @@ fn told_alike(apache: &Pair, other: &Pair) -> Result<()> {
     for (command, map) in
         [("dump", "session_id_to_ephemeral_paths"), ("watches", "session_id_to_watched_paths")]
     {
-        // Ids are masked without; the values are in the order of their sessions.
+        // Session ids are masked without authorization; the values are in the order of their sessions.
         let (one, two) = both_as(apache, other, command, Some(SUPER))?;
         let values = |answer: Answer| -> Result<Vec<Value>> {
             let json = answer.json()?;
@@ -303,8 +303,7 @@ fn told_alike(apache: &Pair, other: &Pair) -> Result<()> {
     Ok(())
 }
 
-/// All metrics of Apache's are there, under their names and with their types, but for those that measure
-/// its own machinery.
+/// All metrics of Apache exist, with the same names and types, except those about its own implementation.
 fn monitor_alike(apache: &Pair, other: &Pair) -> Result<()> {
     let (one, two) = both(apache, other, "monitor")?;
     let (one, two) = (one.json()?, two.json()?);
@@ -328,7 +327,7 @@ fn both(apache: &Pair, other: &Pair, command: &str) -> Result<(Answer, Answer)> 
     both_as(apache, other, command, None)
 }
 
-/// Both answers; their heads must be the same.
+/// Returns both responses; their heads must be equal.
 fn both_as(
     apache: &Pair,
     other: &Pair,
@@ -346,7 +345,8 @@ fn both_as(
     Ok((one, two))
 }
 
-/// The same keys with the same types. Keys that are numbers or paths name things, not fields.
+/// Whether both have the same keys with the same types. Keys that are numbers or paths name things, not
+/// fields.
 fn same_shape(one: &Value, two: &Value) -> Result<()> {
     match (one, two) {
         (Value::Object(one), Value::Object(two)) => {
@@ -415,7 +415,7 @@ fn access_alike(apache: &Pair, other: &Pair) -> Result<()> {
     {
         expect(authorization, status)?;
     }
-    // One permission is not all of them.
+    // One permission is not enough.
     for acl in [&[(1, "world", "anyone")][..], &[(31, "ip", "192.0.2.1"), (30, "world", "anyone")]]
     {
         for pair in [apache, other] {
@@ -431,8 +431,8 @@ fn access_alike(apache: &Pair, other: &Pair) -> Result<()> {
     Ok(())
 }
 
-/// `from`'s snapshot replaces what `to` has. It is kept in `file` for inspection.
-fn hand_over(from: &Pair, to: &Pair, file: &Path) -> Result<()> {
+/// Replaces the state of `to` by a snapshot of `from`, which is kept in `file` for inspection.
+fn restore_in_other(from: &Pair, to: &Pair, file: &Path) -> Result<()> {
     let what = format!("{:?}'s snapshot, restored by {:?}", from.program, to.program);
     let mut session = Session::connect(&from.server.address, 30_000)?;
     session.add_auth("digest", "super:test")?;

@@ -57,9 +57,9 @@ fn cli(address: &str, command: &str, expected: &[&str]) -> Result<()> {
     Ok(())
 }
 
-/// What a command-line client of the C library prints for one command, with these flags.
+/// Returns what a command-line client of the C library prints for one command, with these flags.
 pub fn printed_by(cli: &Path, flags: &[&str], address: &str, command: &str) -> Result<String> {
-    // It has no time limit, and tries again for ever if it is refused.
+    // It has no time limit, and retries forever if it is rejected.
     let mut bounded = Command::new("timeout");
     bounded.arg(SECONDS_MAX).arg(cli).args(flags).args(["-h", address, "-c", command]);
     Ok(run::all_output(&mut bounded, "")?.printed)

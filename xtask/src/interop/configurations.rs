@@ -1,5 +1,6 @@
-//! Configuration files that Apache's server and the server under test must treat the same: which of them starts, the
-//! exit code if one does not, and what `conf` and `srvr` show. The table lists intentional differences.
+//! Configuration files that Apache's server and the server under test must treat the same: which of them
+//! starts, the exit code if one does not, and what `conf` and `srvr` show. The table lists intentional
+//! differences.
 //!
 //! A JVM starts in about a second; the servers run one after the other.
 
@@ -21,7 +22,7 @@ const OWN_LINES: [&str; 4] = ["dataDir=", "dataDirSize=", "dataLogDir=", "dataLo
 const MEMBER: &str =
     "standaloneEnabled=false\ninitLimit=5\nsyncLimit=5\nserver.1=127.0.0.1:@QUORUM:@ELECTION\n";
 
-/// What is put where the data directory should be.
+/// What is in place of the data directory.
 #[derive(Clone, Copy, Debug)]
 enum Data {
     /// Nothing.
@@ -32,12 +33,12 @@ enum Data {
     File,
 }
 
-/// How the server under test should do.
+/// The expected behaviour of the server under test.
 #[derive(Clone, Copy, Debug)]
 enum Expect {
     /// As Apache.
     Same,
-    /// It starts although Apache does not, or with another number in `conf`; see docs/compatibility.md.
+    /// It starts although Apache does not, or shows another number in `conf`; see docs/compatibility.md.
     StartsToo,
 }
 
@@ -60,11 +61,11 @@ fn cases() -> Vec<Case> {
     use Data::{File, Missing, MyId};
     let member = |lines: &str| format!("{MEMBER}{lines}");
     vec![
-        case("as it comes", "", Missing),
+        case("defaults", "", Missing),
         case("numbers below zero", "maxClientCnxns=-1\nminSessionTimeout=-5\n", Missing),
         case("a backlog below zero", "clientPortListenBacklog=-7\n", Missing),
         case("myid -1, standalone", "", MyId("-1\n")),
-        case("myid that is no number", "", MyId("one\n")),
+        case("myid that is not a number", "", MyId("one\n")),
         case("an unknown metrics provider", "metricsProvider.className=com.example.Own\n", Missing),
         case("an unknown connection factory", "serverCnxnFactory=com.example.Own\n", Missing),
         case("limits below zero, standalone", "initLimit=-1\nsyncLimit=-1\n", Missing),
@@ -106,12 +107,12 @@ pub fn run(program: Program, work: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What became of a start.
+/// The outcome of a start.
 #[derive(Debug, PartialEq, Eq)]
 enum Outcome {
-    /// It serves; what it says, without what differs anyway.
+    /// It serves; the text is what it reports, without lines that differ anyway.
     Serves { conf: Vec<String>, zxid: Option<String> },
-    /// It has ended with this code.
+    /// It has exited with this code.
     Ended(Option<i32>),
 }
 
@@ -179,7 +180,8 @@ fn config_text(case: &Case, data_dir: &Path, port: u16) -> String {
     text + &lines
 }
 
-/// The answer to `conf` without the lines that differ anyway, and with ports as offsets from the first one.
+/// The response to `conf` without the lines that differ anyway, and with ports as offsets from the first
+/// one.
 fn shown_conf(text: &str, port: u16) -> Vec<String> {
     let lines = text.lines().filter(|line| !OWN_LINES.iter().any(|own| line.starts_with(own)));
     let lines = lines.map(|line| {
@@ -195,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_anyway_is_left_out() {
+    fn expected_differences_are_ignored() {
         let text = "clientPort=20010\ndataDir=/x\nserverId=1\nserver.1=a:20011:20012:participant";
         let expected = ["clientPort=PORT+0", "serverId=1", "server.1=a:PORT+1:PORT+2:participant"];
         assert_eq!(shown_conf(text, 20010), expected);

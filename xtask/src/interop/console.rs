@@ -1,5 +1,5 @@
 //! The console in a real browser: builds `interop/console`, which starts its own ensemble in its own
-//! process, and lets it click. Pictures are kept in `target/console-screenshots`.
+//! process, and drives the browser. Screenshots are kept in `target/console-screenshots`.
 
 use anyhow::{Context, Result, ensure};
 

@@ -1,8 +1,8 @@
-//! `kill -9` under load: what a server acknowledged must be there when it starts again.
+//! `kill -9` under load: acknowledged writes must be there after a restart.
 //!
-//! Several clients create znodes as fast as they are answered and note each acknowledgement. The
-//! process is killed, started again on the same directory, and asked for every znode that was ever
-//! acknowledged. Snapshots are taken all the while, so that kills meet them too.
+//! Several clients create znodes as fast as they get replies and record each acknowledgement. The process
+//! is killed, restarted with the same directory, and queried for every znode that was ever acknowledged.
+//! Snapshots are taken all the time, so that some kills interrupt one.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,15 +17,15 @@ use crate::wire::{Op, Session};
 
 const ROUNDS: usize = 8;
 const WRITERS: usize = 4;
-/// Acknowledgements of a round before the kill, and how many more in each round, so that kills fall
-/// at different moments.
+/// Acknowledgements before the kill in the first round, and how many more in each further round, so that
+/// kills happen at different moments.
 const ACKNOWLEDGED_MIN: usize = 300;
 const ACKNOWLEDGED_STEP: usize = 171;
 const TIMEOUT_MS: i32 = 20_000;
 
 type Acknowledged = Mutex<BTreeSet<String>>;
 
-/// Kills and starts the server, again and again.
+/// Kills and restarts the server repeatedly.
 pub fn run(program: Program) -> Result<()> {
     let work = paths::fresh_dir(&format!("crash-{}", program.name()))?;
     let acknowledged = Acknowledged::default();
@@ -58,7 +58,7 @@ fn write_and_kill(server: Server, round: usize, acknowledged: &Acknowledged) -> 
     })
 }
 
-/// Ends with the first request that is not answered: the server is gone.
+/// Ends with the first request without a reply: the server was killed.
 fn write_until_cut_off(address: &str, round: usize, writer: usize, acknowledged: &Acknowledged) {
     let Ok(mut session) = Session::connect(address, TIMEOUT_MS) else { return };
     for i in 0.. {

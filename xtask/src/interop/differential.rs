@@ -1,7 +1,7 @@
-//! Starts Apache 3.9.5 and the server under test, both empty and alike, and hands them to
-//! `interop/differential`, which sends both the same requests: first the fixed scenarios, then
-//! seeded random scripts. Then the same with ensembles, whose sessions move between servers: once with
-//! sessions that all servers know, once with local ones.
+//! Starts Apache 3.9.5 and the server under test, both empty and with equal settings, and passes them to
+//! `interop/differential`, which sends both the same requests: first the fixed scenarios, then seeded
+//! random scripts. Then the same with ensembles, whose sessions move between servers: once with global
+//! sessions, once with local ones.
 
 use std::path::Path;
 
@@ -14,23 +14,23 @@ use crate::server::{Program, Spec};
 
 const SEEDS: &str = "40";
 const ENSEMBLE_SEEDS: &str = "10";
-/// Ensembles settle behind every action, so scripts of the usual length would take long.
+/// Ensembles settle after every action, so scripts of the usual length would take long.
 const ENSEMBLE_STEPS: &str = "250";
 const ENSEMBLE: [Role; 4] =
     [Role::Participant, Role::Participant, Role::Participant, Role::Observer];
 const TICK_MS: u32 = 2000;
-/// A leader that changes in the middle of a script would change the zxids of one side.
+/// A change of leader within a script would change the zxids on one side.
 const SYNC_LIMIT: u32 = 20;
-/// What every server of the test is started with.
+/// The system properties of every server.
 const PROPERTIES: [(&str, &str); 3] = [
-    // `super:secret`, which the scripts know.
+    // `super:secret`, which the scripts use.
     ("zookeeper.DigestAuthenticationProvider.superDigest", "super:lK75jTNcA+U9vtVEw5vB51mj/w4="),
     ("zookeeper.enforceQuota", "true"),
-    // No sweep takes zxids in the middle of a script.
+    // No sweep uses zxids in the middle of a script.
     ("znode.container.checkIntervalMs", "100000000"),
 ];
 
-/// One server of each kind. Arguments replace the scenarios and scripts that it runs otherwise.
+/// Compares one server of each program. Arguments replace the default scenarios and scripts.
 pub fn run(program: Program, arguments: &[String]) -> Result<()> {
     let work = paths::fresh_dir(&format!("differential-{}", program.name()))?;
     let right = spec(Program::Apache, &work.join("right")).start()?;
@@ -46,13 +46,13 @@ pub fn run(program: Program, arguments: &[String]) -> Result<()> {
     right.stop()
 }
 
-/// An ensemble of each kind.
+/// Compares an ensemble of each program.
 pub fn run_ensemble(program: Program, arguments: &[String]) -> Result<()> {
     with_ensembles(program, Sessions::Global, arguments)?;
     with_ensembles(program, Sessions::Local, arguments)
 }
 
-/// Who knows of a session.
+/// Which servers know a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sessions {
     /// All servers.

@@ -1,9 +1,8 @@
-//! Data directories that Apache writes and the server under test reads, and the reverse.
+//! Data directories that Apache writes and the server under test reads, and the other way round.
 //!
-//! Each case is a scenario (see `scenario`) and a way to stop. What must agree afterwards: every node with
-//! data, Stat and ACL; the open sessions; the tree digests of the word `hash`. When Apache reads
-//! what Herdsman wrote, it checks the digest in every log record itself and must have found no
-//! difference.
+//! Each case is a scenario (see `scenario`) and a way to stop. The following must agree afterwards: every
+//! node with data, Stat and ACL; the open sessions; the tree digests of the word `hash`. When Apache reads
+//! what Herdsman wrote, it checks the digest in every log record itself, and must not find a difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -17,8 +16,7 @@ use crate::scenario;
 use crate::server::{Program, Server, Spec};
 use crate::wire::{Op, Session};
 
-/// Enough for several transactions whose zxid is a multiple of 128, which are the ones `hash`
-/// tells.
+/// Enough for several transactions whose zxid is a multiple of 128, which `hash` shows.
 const BULK: usize = 300;
 
 #[derive(Clone, Copy)]
@@ -41,7 +39,7 @@ const CASES: &[Case] = &[
     Case { name: "snappy", compression: Some("snappy"), end: End::Killed },
 ];
 
-/// The fixtures, and all cases in both directions.
+/// Runs the fixtures, and all cases in both directions.
 pub fn run(program: Program) -> Result<()> {
     fixtures(program)?;
     if program == Program::Herdsman {
@@ -49,14 +47,14 @@ pub fn run(program: Program) -> Result<()> {
     }
     for case in CASES {
         let work = paths::fresh_dir(&format!("disk-{}-{}", program.name(), case.name))?;
-        hand_over(case, Program::Apache, program, &work.join("to"))
+        exchange(case, Program::Apache, program, &work.join("to"))
             .with_context(|| format!("{}: Apache's directory, opened by {program:?}", case.name))?;
         println!(
             "ok      {}: Apache's directory, opened by {program:?}, and opened by Apache again",
             case.name
         );
         if case.compression.is_none() {
-            hand_over(case, program, Program::Apache, &work.join("from")).with_context(|| {
+            exchange(case, program, Program::Apache, &work.join("from")).with_context(|| {
                 format!("{}: {program:?}'s directory, opened by Apache", case.name)
             })?;
             println!("ok      {}: {program:?}'s directory, opened by Apache and back", case.name);
@@ -65,7 +63,7 @@ pub fn run(program: Program) -> Result<()> {
     Ok(())
 }
 
-/// Every directory under `fixtures/` is served as its `expected.txt` says.
+/// Checks that every directory under `fixtures/` is served as in its `expected.txt`.
 fn fixtures(program: Program) -> Result<()> {
     let work = paths::fresh_dir(&format!("disk-{}-fixtures", program.name()))?;
     for fixture in fixture_dirs()? {
@@ -80,8 +78,8 @@ fn fixtures(program: Program) -> Result<()> {
     Ok(())
 }
 
-/// While a restore is not finished, Apache refuses to start, whatever else there is beside the file that is to keep
-/// it from that. Herdsman removes the file, and then Apache starts.
+/// An unfinished restore keeps Apache from starting, by a file that is there for this purpose, whatever
+/// other files exist. Herdsman removes the file, and then Apache starts.
 fn interrupted_restore() -> Result<()> {
     const GUARD: &str = "version-2/log.7fffffffffffffff";
     let work = paths::fresh_dir("disk-herdsman-restore")?;
@@ -104,7 +102,7 @@ fn interrupted_restore() -> Result<()> {
     let server = Spec::new(Program::Herdsman, &data_dir).start()?;
     listing::ensure_equal("all", &expected, &listing::read_all(&server.address)?)?;
     server.stop()?;
-    ensure!(!data_dir.join(GUARD).exists(), "the file that keeps Apache from starting is left");
+    ensure!(!data_dir.join(GUARD).exists(), "the file that keeps Apache from starting was not removed");
     Spec::new(Program::Apache, &data_dir).start()?.stop()?;
     println!(
         "ok      an unfinished restore keeps Apache from starting, until Herdsman has started"
@@ -141,9 +139,9 @@ fn expected_nodes(text: &str) -> Listing {
     text.lines().filter_map(node).collect()
 }
 
-/// `writer` makes a directory, `reader` must see in a copy what `writer` itself sees in another;
-/// then `reader` writes on and `writer` must see that too.
-fn hand_over(case: &Case, writer: Program, reader: Program, work: &Path) -> Result<()> {
+/// `writer` writes a directory, and `reader` must see in a copy of it what `writer` itself sees in another
+/// copy; then `reader` continues to write, and `writer` must see that too.
+fn exchange(case: &Case, writer: Program, reader: Program, work: &Path) -> Result<()> {
     let original = work.join("original");
     live(case, writer, &original)?;
     let own = copy(&original, &work.join("own"))?;
@@ -152,7 +150,7 @@ fn hand_over(case: &Case, writer: Program, reader: Program, work: &Path) -> Resu
 
     let server = spec(case, reader, &others).start()?;
     let actual = view(&server)?;
-    expected.ensure_equal("after the first hand-over", &actual)?;
+    expected.ensure_equal("after the first exchange", &actual)?;
     no_digest_mismatch(reader, &server)?;
     let _open = write_on(&server)?;
     let written = listing::read_all(&server.address)?;
@@ -160,7 +158,7 @@ fn hand_over(case: &Case, writer: Program, reader: Program, work: &Path) -> Resu
 
     let server = spec(case, writer, &others).start()?;
     let read_back = listing::read_all(&server.address)?;
-    listing::ensure_equal("after the way back", &written, &read_back)?;
+    listing::ensure_equal("after reading it back", &written, &read_back)?;
     no_digest_mismatch(writer, &server)?;
     server.stop()
 }
@@ -198,7 +196,7 @@ fn copy(from: &Path, to: &Path) -> Result<PathBuf> {
     Ok(to.to_path_buf())
 }
 
-/// A few writes on top of what was read, ephemeral ones included.
+/// Writes a little more on top of what was read, including ephemerals.
 fn write_on(server: &Server) -> Result<Session> {
     let mut session = Session::connect(&server.address, 30_000)?;
     session.ok(&Op::create("/app/third", Some(b"by the other"), 0))?;
@@ -215,7 +213,7 @@ fn write_on(server: &Server) -> Result<Session> {
     Ok(session)
 }
 
-/// What a server shows of its state.
+/// The visible state of a server.
 struct View {
     listing: Listing,
     sessions: BTreeSet<String>,
@@ -223,7 +221,7 @@ struct View {
 }
 
 fn view(server: &Server) -> Result<View> {
-    // Words first: reading the tree opens another session.
+    // Four-letter words first: reading the tree opens another session.
     let sessions = session_ids(&server.four_letters("dump")?);
     let digests = digests(&server.four_letters("hash")?);
     ensure!(!sessions.is_empty(), "`dump` shows no session");
@@ -265,7 +263,7 @@ fn digests(hash: &str) -> BTreeMap<String, String> {
     hash.lines().filter_map(pair).collect()
 }
 
-/// Apache says so in its log and counts them in `mntr`; Herdsman must count none either.
+/// Apache logs digest mismatches and counts them in `mntr`; Herdsman must have none either.
 fn no_digest_mismatch(program: Program, server: &Server) -> Result<()> {
     let mntr = server.four_letters("mntr")?;
     let count = mntr.lines().find_map(|line| line.strip_prefix("zk_digest_mismatches_count\t"));
@@ -282,7 +280,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stored_fields_are_left_out_of_the_expectation() {
+    fn stored_fields_are_omitted_from_the_expectation() {
         let text = "zxid\t0x1\nnode\t/a\tdata\tacl\t1\t0x0\n";
         let expected = Listing::from([("/a".to_string(), "/a\tdata\tacl".to_string())]);
         assert_eq!(expected_nodes(text), expected);

@@ -1,11 +1,11 @@
-//! kazoo's own test suite, unchanged, against a single server; and those of its tests that need more,
-//! against an ensemble of three.
+//! kazoo's own test suite, unchanged, against a single server, and its tests that need more servers against
+//! an ensemble of three.
 //!
-//! kazoo's harness starts servers by running `java … QuorumPeerMain zoo.cfg`; for Herdsman
-//! `interop/kazoo/java` is put first in PATH and starts it instead. What is left out with one
-//! server, and why, is in `interop/kazoo/excluded.txt`; what runs with three is in `ensemble.txt`.
-//! A test that fails is run once more by itself, because the suite is full of short waits; it must
-//! pass then, and is named in the output.
+//! kazoo's harness starts servers by running `java … QuorumPeerMain zoo.cfg`; for Herdsman,
+//! `interop/kazoo/java` comes first in PATH and starts it instead. The tests skipped with one server, and
+//! the reasons, are in `interop/kazoo/excluded.txt`; the tests run with three servers are in
+//! `ensemble.txt`. A test that fails is run once more alone, because the suite has many short timeouts; it
+//! must pass then, and is named in the output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ pub fn run_ensemble(program: Program) -> Result<()> {
     suite.judge(&mut pytest)
 }
 
-/// Runs the tests that need a Kerberos realm, which has to be in this process's environment.
+/// Runs the tests that need a Kerberos realm, whose settings must be in this process's environment.
 pub fn run_with_kerberos(program: Program) -> Result<()> {
     let suite = Suite::find(program, 1)?;
     let chosen = suite.named_in("kerberos.txt")?;
@@ -52,7 +52,7 @@ pub fn run_with_kerberos(program: Program) -> Result<()> {
     pytest.arg("-rfEs").args(chosen.iter().map(|id| suite.tests.join(id)));
     let done = run::all_output(&mut pytest, "")?;
     let printed = without_chatter(&done.printed);
-    // Without the realm, or the library that they need, the tests skip themselves.
+    // Without the realm or the library that they need, the tests are skipped.
     let is_right = done.success && !printed.contains("skipped");
     ensure!(is_right, "kazoo's tests with Kerberos:\n{printed}");
     Ok(())
@@ -96,7 +96,7 @@ impl Suite {
         Ok(pytest)
     }
 
-    /// The tests (or beginnings of their ids) that a file beside the shim names.
+    /// Returns the tests (or prefixes of their ids) that a file next to the shim names.
     fn named_in(&self, file: &str) -> Result<Vec<String>> {
         let text = fs::read_to_string(paths::root().join("interop/kazoo").join(file))?;
         let ids = ids(&text).with_context(|| file.to_string())?;
@@ -104,7 +104,7 @@ impl Suite {
         Ok(ids)
     }
 
-    /// Runs pytest, and what failed once more.
+    /// Runs pytest, and failed tests once more.
     fn judge(&self, pytest: &mut Command) -> Result<()> {
         let done = run::all_output(pytest, "")?;
         let printed = without_chatter(&done.printed);
@@ -144,7 +144,7 @@ impl Suite {
     }
 }
 
-/// kazoo's clients log their last breaths behind pytest's summary.
+/// Removes the log lines of kazoo's clients after pytest's summary.
 fn without_chatter(printed: &str) -> String {
     let chatter = ["Connection dropped:", "Transition to "];
     let speaks = |line: &&str| !chatter.iter().any(|start| line.starts_with(start));
@@ -157,7 +157,7 @@ fn path_with(first: &Path) -> Result<std::ffi::OsString> {
     Ok(std::env::join_paths(std::iter::once(first.to_path_buf()).chain(rest))?)
 }
 
-/// The ids in a list of tests; each must have a reason.
+/// Parses a list of tests; each must have a reason.
 fn ids(text: &str) -> Result<Vec<String>> {
     let mut ids = Vec::new();
     for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
@@ -180,7 +180,7 @@ fn check_ids(file: &str, ids: &[String], all: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// The ids behind `FAILED` and `ERROR` in pytest's short summary.
+/// Returns the ids after `FAILED` and `ERROR` in pytest's short summary.
 fn failed(printed: &str) -> Vec<String> {
     let id = |line: &str| {
         let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "))?;

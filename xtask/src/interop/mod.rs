@@ -26,9 +26,9 @@ use crate::server::Program;
 /// A suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
-    /// Seeded random requests are answered as Apache 3.9.5 answers them.
+    /// Seeded random requests get the same replies as from Apache 3.9.5.
     Differential,
-    /// The same of two ensembles, with sessions that move between servers.
+    /// The same with two ensembles, with sessions that move between servers.
     DifferentialEnsemble,
     /// Apache 3.9.5 and the server open each other's data directories.
     Disk,
@@ -40,7 +40,7 @@ pub enum Suite {
     Secured,
     /// Logins with Kerberos, in a separate realm.
     Kerberos,
-    /// The admin server answers as Apache's does; snapshots go both ways.
+    /// The admin server responds as Apache's does; each restores the other's snapshots.
     Admin,
     /// The C client: a program of ours and cli_mt.
     C,

@@ -1,6 +1,7 @@
-//! Our recipes against Curator's, ZooKeeper's own and kazoo's on the same paths: compiles the Java contender of
-//! `interop/recipes`, starts a server, and lets the package's Rust program drive both contenders. Then all of them
-//! contend at an ensemble whose servers are killed, while the Rust program cuts connections.
+//! Our recipes against Curator's, ZooKeeper's own and kazoo's on the same paths: compiles the Java
+//! contender of `interop/recipes`, starts a server, and lets the package's Rust program drive both
+//! contenders. Then all of them contend at an ensemble whose servers are killed, while the Rust program
+//! cuts connections.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,13 +17,13 @@ use crate::rng::Rng;
 use crate::run;
 use crate::server::{Program, Spec};
 
-/// How long all contend with faults, unless told otherwise.
+/// How long all contend with faults, by default.
 const SECONDS: u64 = 20;
-/// Between two kills of a server, and between its end and its next start.
+/// Interval between kills of a server, and the time it stays down.
 const KILL_EVERY: Duration = Duration::from_secs(6);
 const DOWN_FOR: Duration = Duration::from_secs(1);
 
-/// Runs every check, and a run with faults; only that one if a time is given.
+/// Runs every check, and a run with faults; only the latter if a duration is given.
 pub fn run(program: Program, seconds: Option<u64>) -> Result<()> {
     let work = paths::fresh_dir(&format!("recipes-{}", program.name()))?;
     let folder = paths::root().join("interop/recipes");
@@ -51,7 +52,7 @@ fn run_with_faults(
     contention: impl Fn(&str) -> Result<Command>,
 ) -> Result<()> {
     let servers = [(program, Role::Participant); 3];
-    // Many sessions of one address.
+    // Many sessions from one address.
     let mut settings = Settings::new(200, 10);
     settings.lines.push("maxClientCnxns=0".to_owned());
     let mut ensemble =

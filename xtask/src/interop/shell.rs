@@ -1,9 +1,9 @@
 //! Sends the same commands to `herdsman shell` and to Apache's zkCli, and compares their output.
 //!
-//! Each program has its own empty server of the same kind. A marker after every command cuts
-//! the output into answers, which must be equal line by line; a table lists intentional differences
-//! in wording. Events come from another thread, and zkCli may print them after the next command, so they are
-//! compared separately.
+//! Each program has its own empty server of the same kind. A marker after every command splits the output
+//! into answers, which must be equal line by line; a table lists intentional differences in wording. Events
+//! come from another thread, and zkCli may print them after the next command, so they are compared
+//! separately.
 
 use std::fs;
 use std::process::Command;
@@ -16,18 +16,17 @@ use crate::run;
 use crate::server::{self, Program, Spec};
 
 const MARKER: &str = "=====MARKER=====";
-/// The commands cause more.
+/// The commands cause more events than this.
 const EVENTS_MIN: usize = 10;
 
 /// Commands whose answer is about the program itself.
 const LEFT_OUT: &[&str] = &["version", "nonsense", "close"];
 
-/// Events of which ours says nothing: that a connection is there, and that a watch is gone that the command
-/// itself has removed.
+/// Events that only zkCli prints: that there is a connection, and that a watch was removed by the command
+/// itself.
 const EVENTS_LEFT_OUT: &[&str] = &["type:None", "WatchRemoved"];
 
-/// Where ours uses its own words: the command, a part of what zkCli says, and a part of what ours says
-/// then.
+/// Intentional differences: the command, a part of zkCli's answer, and a part of ours.
 const OWN_WORDS: &[(&str, &str, &str)] = &[
     ("create -c -e /never", "-c cannot be combined", "'-c' cannot be used with '-e'"),
     ("create -t 0 /never", "ttl must be positive", "not in 1..=1099511627775"),
@@ -80,7 +79,7 @@ pub fn run(program: Program) -> Result<()> {
 
 /// What a program printed.
 struct Output {
-    /// To each command.
+    /// The answers to the commands.
     answers: Vec<Vec<String>>,
     events: Vec<String>,
 }
@@ -93,12 +92,12 @@ fn answers(program: Program, role: &str, mut command: Command, input: &str) -> R
     fs::write(work.join("printed.txt"), &text)?;
     let mut events = comparable(&zkcli::normalize(&text, &[]).events);
     events.retain(|event| !EVENTS_LEFT_OUT.iter().any(|part| event.contains(part)));
-    // Those of one change may come in any order.
+    // Those of one change may be in any order.
     events.sort_unstable();
     let lines = |text: &str| comparable(&zkcli::normalize(text, &[]).lines);
     let mut answers: Vec<_> = text.split(&format!("{MARKER}\n")).map(lines).collect();
-    ensure!(answers.len() > 2, "{role} did not get through its commands:\n{text}");
-    // Before the first marker the programs introduce themselves, behind the last they say goodbye.
+    ensure!(answers.len() > 2, "{role} did not execute all commands:\n{text}");
+    // Before the first marker there is a banner, after the last one the exit message.
     answers.pop();
     answers.remove(0);
     Ok(Output { answers, events })
@@ -137,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_known_differences_are_excused() {
+    fn only_known_differences_are_allowed() {
         let lines = |text: &str| vec![text.to_owned()];
         assert_eq!(difference("get /a", &lines("one"), &lines("one")), None);
         assert!(difference("get /a", &lines("one"), &lines("two")).is_some());

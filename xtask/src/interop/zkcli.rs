@@ -1,9 +1,8 @@
 //! Sends the same commands with Apache's zkCli to Apache's server and to the server under test.
 //!
-//! Both servers start empty and see the same requests, so even the zxids that zkCli prints must
-//! agree. Only what differs between any two runs is made equal first: dates, session ids, log
-//! lines; and watch events, which zkCli prints from a thread of its own, are compared as a list
-//! apart.
+//! Both servers start empty and get the same requests, so even the zxids that zkCli prints must be equal.
+//! Only what differs between any two runs is normalized first: dates, session ids, log lines; watch events,
+//! which zkCli prints from a separate thread, are compared as a separate list.
 
 use std::fs;
 
@@ -13,8 +12,7 @@ use crate::paths;
 use crate::run;
 use crate::server::{self, Program, Spec};
 
-/// The commands cause more watch events than this; fewer would mean that something went wrong
-/// unseen.
+/// The commands cause more watch events than this; fewer would mean that something failed unnoticed.
 const EVENTS_MIN: usize = 10;
 
 /// What zkCli printed, ready to compare.
@@ -32,7 +30,7 @@ pub fn run(program: Program) -> Result<()> {
     let lost = expected.lines.iter().filter(|line| *line == "Not connected").count();
     ensure!(
         lost == 1 && expected.events.len() >= EVENTS_MIN,
-        "zkCli did not get through its commands against Apache itself:\n{}",
+        "zkCli did not execute all commands against Apache itself:\n{}",
         expected.lines.join("\n")
     );
     compare("output", &expected.lines, &actual.lines)?;
@@ -92,7 +90,7 @@ pub(super) fn normalize(text: &str, addresses: &[String]) -> Printed {
     printed
 }
 
-/// `whoami` lists identities in the order of a hash table.
+/// `whoami` lists ids in the order of a hash table.
 fn sort_identities(lines: &mut [String]) {
     let schemes = ["digest: ", "ip: ", "super: "];
     let is_identity = |line: &String| schemes.iter().any(|scheme| line.starts_with(scheme));
@@ -125,7 +123,7 @@ fn without_session(line: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// `[b, a]` as `[a, b]`: some lists come in the order of a hash table.
+/// `[b, a]` as `[a, b]`: some lists are in the order of a hash table.
 fn sorted_list(line: &str) -> String {
     match line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         None => line.to_string(),
@@ -145,7 +143,7 @@ fn compare(what: &str, expected: &[String], actual: &[String]) -> Result<()> {
     let shown =
         |lines: &[String]| lines.iter().skip(at).take(5).cloned().collect::<Vec<_>>().join("\n  ");
     bail!(
-        "zkCli's {what} differs at line {at}, behind\n  {context}\nexpected\n  {}\ngot\n  {}",
+        "zkCli's {what} differs at line {at}, after\n  {context}\nexpected\n  {}\ngot\n  {}",
         shown(expected),
         shown(actual)
     );
@@ -156,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_between_runs_is_made_equal() {
+    fn differences_between_runs_are_normalized() {
         let text = "Connecting to 127.0.0.1:1\n19:45:57.309 ERROR x\nctime = Sun Nov 15\n\nWATCHER::\n\n\
                     WatchedEvent state:SyncConnected\nephemeralOwner = 0x100000f1e190000\ncZxid = 0x2\n[b, a]\n";
         let printed = normalize(text, &server_address_words(text));

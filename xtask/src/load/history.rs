@@ -1,8 +1,8 @@
 //! The replies that clients got, and whether a server's nodes agree with them.
 //!
-//! A path's states are kept as a list: first the newest state that is certain (acknowledged, or read
-//! back), then what later writes of unknown outcome may have made of it. That is enough because every
-//! path has one writer, and a session's writes are carried out in their order or not at all.
+//! The states of a path are kept as a list: first the newest state that is certain (acknowledged, or read
+//! back), then the results of later writes with unknown outcome. That is enough because every path has one
+//! writer, and a session's writes are executed in order or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -12,54 +12,54 @@ use anyhow::{Result, ensure};
 use super::ROOT;
 use crate::listing::Nodes;
 
-/// The data of a node, or that there is none.
+/// The data of a node, or `None` if there is no node.
 pub type State = Option<String>;
 
-/// What one client noted.
+/// The records of one client.
 #[derive(Debug, Default)]
 pub struct Record {
-    /// Path to the states that it may be in.
+    /// Paths and the states that they may have.
     states: BTreeMap<String, Vec<State>>,
-    /// Sequential nodes as acknowledged: path to data.
+    /// Acknowledged sequential nodes: path to data.
     numbered: BTreeMap<String, String>,
     /// Data of sequential nodes that may exist, under a name that the client never learned.
     numbered_unknown: BTreeSet<String>,
-    /// Nodes that were made together, so that either both exist or none.
+    /// Nodes created together, so that either both exist or none.
     pairs: Vec<(String, String)>,
-    /// For each register how often it was set: certainly, perhaps.
+    /// For each register, how often it was set: certainly, and possibly.
     sets: BTreeMap<String, (i32, i32)>,
-    /// How things went.
+    /// The counts.
     pub counts: Counts,
 }
 
 /// How many requests and sessions ended in which way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Writes that were acknowledged.
+    /// Acknowledged writes.
     pub acknowledged: u64,
-    /// Writes that were refused because the session is over or elsewhere.
+    /// Writes that were rejected because the session had ended or moved.
     pub refused: u64,
-    /// Writes whose connection broke before the answer.
+    /// Writes whose connection was lost before the reply.
     pub unknown: u64,
     /// Sessions opened.
     pub sessions: u64,
-    /// Sessions that the servers ended.
+    /// Sessions ended by the servers.
     pub expired: u64,
-    /// Connections, first ones and later ones.
+    /// Connections, including reconnects.
     pub connections: u64,
 }
 
-/// How a write ended.
+/// The result of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteResult {
-    /// It was carried out.
+    /// It was executed.
     Acknowledged,
-    /// Nobody knows.
+    /// It may have been executed.
     Unknown,
 }
 
 impl Record {
-    /// Notes what a write makes of a path.
+    /// Records the effect of a write on a path.
     pub fn note(&mut self, path: &str, state: State, result: WriteResult) {
         let states = self.states.entry(path.into()).or_insert_with(|| vec![None]);
         if result == WriteResult::Acknowledged {
@@ -68,7 +68,7 @@ impl Record {
         states.push(state);
     }
 
-    /// Notes a setData of a register.
+    /// Records a setData of a register.
     pub fn note_set(&mut self, path: &str, value: &str, result: WriteResult) {
         self.note(path, Some(value.into()), result);
         let (certain, perhaps) = self.sets.entry(path.into()).or_default();
@@ -78,14 +78,14 @@ impl Record {
         }
     }
 
-    /// Notes two nodes made in one multi.
+    /// Records two nodes created in one multi.
     pub fn note_pair(&mut self, one: &str, other: &str, value: &str, result: WriteResult) {
         self.note(one, Some(value.into()), result);
         self.note(other, Some(value.into()), result);
         self.pairs.push((one.into(), other.into()));
     }
 
-    /// Notes a sequential node; its path is known only when it was acknowledged.
+    /// Records a sequential node; its path is known only if it was acknowledged.
     pub fn note_numbered(&mut self, path: Option<String>, value: &str) {
         match path {
             Some(path) => drop(self.numbered.insert(path, value.into())),
@@ -93,12 +93,12 @@ impl Record {
         }
     }
 
-    /// Notes a node that must be gone when its session is, and so at the end.
+    /// Records a node that must not exist after its session, and so not at the end.
     pub fn note_ephemeral(&mut self, path: &str) {
         self.note(path, None, WriteResult::Acknowledged);
     }
 
-    /// Notes what its own writer read: it must be possible, and what came before it is past.
+    /// Records what its own writer read: it must be a possible state, and excludes all earlier ones.
     pub fn note_read(&mut self, path: &str, state: &State) -> Result<()> {
         let Some(states) = self.states.get_mut(path) else {
             return Ok(());
@@ -115,15 +115,15 @@ impl Record {
             ensure!(states.contains(&state), "{path} is {state:?}, possible are {states:?}");
         }
         for (one, other) in &self.pairs {
-            // Nothing deletes the nodes of a pair.
+            // The nodes of a pair are never deleted.
             let both = (nodes.contains_key(one), nodes.contains_key(other));
-            ensure!(both.0 == both.1, "of {one} and {other}, made together, one is there");
+            ensure!(both.0 == both.1, "only one of {one} and {other}, created together, exists");
         }
         for (path, (certain, perhaps)) in &self.sets {
             let version = nodes.get(path).map_or(0, |node| node.stat.versions[0]);
             ensure!(
                 (*certain..=certain + perhaps).contains(&version),
-                "{path} was set {certain} times and perhaps {perhaps} times more, but its version is {version}"
+                "{path} was set {certain} times and possibly {perhaps} times more, but its version is {version}"
             );
         }
         Ok(())
@@ -135,26 +135,26 @@ fn state(nodes: &Nodes, path: &str) -> State {
     Some(String::from_utf8_lossy(data).into_owned())
 }
 
-/// What all clients noted.
+/// The records of all clients.
 #[derive(Debug, Default)]
 pub struct History {
     records: Vec<Record>,
 }
 
 impl History {
-    /// Adds one client's notes.
+    /// Adds the record of one client.
     pub(super) fn add(&mut self, record: Record) {
         self.records.push(record);
     }
 
-    /// Holds a server's nodes against the notes: all that was acknowledged is there, nothing is there
-    /// that no client wrote.
+    /// Compares a server's nodes with the records: everything that was acknowledged exists, and nothing
+    /// exists that no client wrote.
     pub fn check(&self, nodes: &Nodes) -> Result<()> {
         for record in &self.records {
             record.check(nodes)?;
         }
         self.check_numbered(nodes)?;
-        self.check_strangers(nodes)
+        self.check_unexpected(nodes)
     }
 
     fn check_numbered(&self, nodes: &Nodes) -> Result<()> {
@@ -171,16 +171,16 @@ impl History {
         let parent = super::numbered() + "/";
         for path in nodes.keys().filter(|path| path.starts_with(&parent)) {
             let value = state(nodes, path).unwrap_or_default();
-            // Taken out, so that a write that was carried out twice is found.
+            // Removed, so that a write that was executed twice is detected.
             let known = by_path.contains_key(path) || perhaps.remove(&value);
             ensure!(known, "{path} with {value:?} was never written, or twice");
         }
         Ok(())
     }
 
-    fn check_strangers(&self, nodes: &Nodes) -> Result<()> {
+    fn check_unexpected(&self, nodes: &Nodes) -> Result<()> {
         let below = format!("{ROOT}/");
-        // Deeper than a client's own folder, which no client makes.
+        // Deeper than the nodes that clients create.
         let written = |path: &&String| {
             path.strip_prefix(&below).is_some_and(|rest| rest.contains('/'))
                 && !path.starts_with(&super::numbered())
@@ -192,7 +192,7 @@ impl History {
         Ok(())
     }
 
-    /// The sums over all clients.
+    /// The totals over all clients.
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for Record { counts, .. } in &self.records {
@@ -212,7 +212,7 @@ impl fmt::Display for Counts {
         let Counts { acknowledged, refused, unknown, sessions, expired, connections } = self;
         write!(
             f,
-            "{acknowledged} writes acknowledged, {refused} refused, {unknown} of unknown outcome; \
+            "{acknowledged} writes acknowledged, {refused} rejected, {unknown} of unknown outcome; \
              {sessions} sessions ({expired} expired) on {connections} connections"
         )
     }
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_must_be_there() {
+    fn acknowledged_writes_must_exist() {
         let record =
             |r: &mut Record| r.note("/load/c/a", Some("1".into()), WriteResult::Acknowledged);
         assert!(agrees(record, &[("/load/c/a", "1", 0)]));
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_may_be_there_or_not() {
+    fn unknown_writes_may_exist_or_not() {
         let record = |r: &mut Record| r.note("/load/c/a", Some("1".into()), WriteResult::Unknown);
         assert!(agrees(record, &[("/load/c/a", "1", 0)]));
         assert!(agrees(record, &[]));
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn an_acknowledged_write_ends_the_doubt_about_earlier_ones() {
+    fn an_acknowledged_write_resolves_earlier_unknown_ones() {
         let record = |r: &mut Record| {
             r.note_set("/load/c/a", "1", WriteResult::Unknown);
             r.note_set("/load/c/a", "2", WriteResult::Acknowledged);
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_once_is_certain() {
+    fn a_state_that_was_read_is_certain() {
         let mut record = Record::default();
         record.note("/a", Some("1".into()), WriteResult::Acknowledged);
         record.note("/a", Some("2".into()), WriteResult::Unknown);
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn sequential_nodes_are_there_once() {
+    fn sequential_nodes_exist_once() {
         let record = |r: &mut Record| {
             r.note_numbered(Some("/load/numbered/n-1".into()), "1");
             r.note_numbered(None, "2");
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_leftovers_are_found() {
+    fn unexpected_and_leftover_nodes_are_found() {
         assert!(agrees(|_| (), &[("/load/c", "", 0)]));
         assert!(!agrees(|_| (), &[("/load/c/x", "", 0)]));
         let record = |r: &mut Record| r.note_ephemeral("/load/c/e");

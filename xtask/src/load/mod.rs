@@ -1,11 +1,10 @@
 //! Clients that write to an ensemble while faults are injected, and record the replies.
 //!
-//! In: addresses, how many clients, a seed. Out: a [`History`] that says in which states each node
-//! may be afterwards; `History::check` holds it against what a server really has. Each client runs in
-//! its own thread, on one connection at a time to a random server, and continues
-//! its session elsewhere when that breaks. Every path has one writer, so a history needs no clock.
-//! A client that sees something impossible (an older zxid than before, a value that was never
-//! written, a wrong error code) ends with that as its error.
+//! In: addresses, how many clients, a seed. Out: a [`History`] with the states that each node may have
+//! afterwards; `History::check` compares it with a server's nodes. Each client runs in its own thread, on
+//! one connection at a time to a random server, and continues its session elsewhere when the connection is
+//! lost. Every path has one writer, so a history needs no clock. A client that sees an impossible result (a
+//! lower zxid than before, a value that was never written, a wrong error code) ends with that as its error.
 
 mod history;
 mod writer;
@@ -23,7 +22,7 @@ use crate::wire::{Op, Session};
 use history::Record;
 use writer::Writer;
 
-/// Everything a load writes lies below this node.
+/// The root of everything that a load writes.
 pub const ROOT: &str = "/load";
 const POLL: Duration = Duration::from_millis(5);
 
@@ -32,11 +31,11 @@ const POLL: Duration = Duration::from_millis(5);
 pub struct Options {
     /// How many clients.
     pub clients: usize,
-    /// What decides their choices.
+    /// The seed of their choices.
     pub seed: u64,
-    /// The session timeout they ask for.
+    /// The session timeout that they request.
     pub timeout_ms: i32,
-    /// The longest rest between two batches of requests.
+    /// The longest pause between two batches of requests.
     pub rest_max_ms: u64,
 }
 
@@ -46,7 +45,7 @@ pub struct Load {
     threads: Vec<JoinHandle<Result<Record>>>,
 }
 
-/// What the clients and their owner have in common.
+/// State shared by the clients and their owner.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
@@ -54,8 +53,7 @@ struct Shared {
 }
 
 impl Load {
-    /// Makes the nodes that every client needs, and starts the clients. An ensemble has one load in
-    /// its life.
+    /// Creates the nodes that every client needs, and starts the clients. An ensemble has only one load.
     pub fn start(addresses: &[String], options: Options) -> Result<Load> {
         let names: Vec<String> = (0..options.clients).map(|number| format!("c{number}")).collect();
         let first = addresses.first().context("no server to load")?;
@@ -77,7 +75,7 @@ impl Load {
         let wanted = self.acknowledged() + more;
         let deadline = Instant::now() + max;
         while self.acknowledged() < wanted {
-            // A client that ended has seen something wrong; `finish` tells what.
+            // A client that has ended has found a violation; `finish` reports it.
             if self.threads.iter().any(JoinHandle::is_finished) {
                 bail!("a client gave up");
             }
@@ -125,7 +123,7 @@ fn numbered() -> String {
     format!("{ROOT}/numbered")
 }
 
-/// The node that one client sets again and again.
+/// The node that one client sets repeatedly.
 fn register(name: &str) -> String {
     format!("{ROOT}/{name}/register")
 }

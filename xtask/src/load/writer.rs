@@ -15,12 +15,12 @@ use crate::wire::{
     Ticket,
 };
 
-/// Stands in a multi's reply where an operation failed.
+/// In a multi's reply in place of an operation that failed.
 const FAILED_IN_MULTI: i32 = -1;
 const BATCH_MAX: usize = 6;
-/// How many nodes of its own a client keeps before it mostly deletes.
+/// How many of its own nodes a client keeps before it mostly deletes.
 const NODES_KEPT: usize = 40;
-const GOODBYE_MAX: Duration = Duration::from_secs(30);
+const CLOSE_MAX: Duration = Duration::from_secs(30);
 const RETRY: Duration = Duration::from_millis(10);
 
 /// A client.
@@ -34,11 +34,11 @@ pub(super) struct Writer {
     rng: Rng,
     session: Option<Session>,
     ticket: Ticket,
-    /// The newest zxid that any answer to this session carried.
+    /// The newest zxid in any reply of this session.
     newest_zxid: i64,
-    /// What this session last read in the others' registers.
+    /// The values that this session last read in the others' registers.
     seen: BTreeMap<String, u64>,
-    /// Nodes of its own that are certainly there.
+    /// Its own nodes that certainly exist.
     kept: Vec<String>,
     count: u64,
     record: Record,
@@ -58,7 +58,7 @@ enum Step {
 }
 
 impl Writer {
-    /// Client `number` of those named.
+    /// Creates client `number` of the named ones.
     pub fn new(
         number: usize,
         names: &[String],
@@ -87,11 +87,11 @@ impl Writer {
         }
     }
 
-    /// Works until told to stop, then closes the session.
+    /// Works until it is stopped, then closes the session.
     pub fn run(mut self) -> Result<Record> {
         let done = self.work();
-        done.with_context(|| format!("client {} saw something wrong", self.name))?;
-        self.say_goodbye();
+        done.with_context(|| format!("client {} found a violation", self.name))?;
+        self.close_session();
         Ok(self.record)
     }
 
@@ -102,7 +102,7 @@ impl Writer {
                 continue;
             };
             let batch = self.plan();
-            if self.carry_out(&mut session, batch)? {
+            if self.execute(&mut session, batch)? {
                 self.session = Some(session);
                 self.sometimes_leave();
             } else {
@@ -113,13 +113,13 @@ impl Writer {
         Ok(())
     }
 
-    /// The connection there is, or one try to make one.
+    /// Returns the connection, or makes one attempt to connect.
     fn connection(&mut self) -> Option<Session> {
         if let Some(session) = self.session.take() {
             return Some(session);
         }
         let address = self.rng.pick(&self.addresses);
-        // As patient as ordinary clients, which leave a silent server before their session expires.
+        // As ordinary clients, which leave a silent server before their session expires.
         let patience = Duration::from_millis(self.options.timeout_ms.unsigned_abs().into()) / 3;
         match Session::open(address, &self.ticket, patience) {
             Ok(Some(session)) => {
@@ -142,7 +142,7 @@ impl Writer {
         self.seen.clear();
     }
 
-    /// Now and then goes to another server, or ends the session and begins another.
+    /// Sometimes moves to another server, or ends the session and starts another one.
     fn sometimes_leave(&mut self) {
         let dice = self.rng.below(100);
         if dice < 2 {
@@ -152,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// Tries once to close the session; whether it is over is known afterwards by its ticket.
+    /// Makes one attempt to close the session; the ticket tells afterwards whether it has ended.
     fn close(&mut self) {
         if let Some(session) = self.session.take() {
             self.ticket = session.ticket().clone();
@@ -162,8 +162,8 @@ impl Writer {
         }
     }
 
-    fn say_goodbye(&mut self) {
-        let deadline = Instant::now() + GOODBYE_MAX;
+    fn close_session(&mut self) {
+        let deadline = Instant::now() + CLOSE_MAX;
         if let Some(session) = &self.session {
             self.ticket = session.ticket().clone();
         }
@@ -201,8 +201,8 @@ impl Writer {
         }
     }
 
-    /// Sends all, then reads all answers. False when the connection is of no use any more.
-    fn carry_out(&mut self, session: &mut Session, batch: Vec<Step>) -> Result<bool> {
+    /// Sends all requests, then reads all replies. False if the connection cannot be used any more.
+    fn execute(&mut self, session: &mut Session, batch: Vec<Step>) -> Result<bool> {
         let mut sent = Vec::new();
         for step in batch {
             let op = self.op(&step);
@@ -243,7 +243,7 @@ impl Writer {
         }
     }
 
-    /// Judges an answer. Returns false if the client must reconnect.
+    /// Evaluates a reply. Returns false if the client must reconnect.
     fn settle(&mut self, step: &Step, reply: &Reply) -> Result<bool> {
         match reply.err {
             0 => {}
@@ -262,7 +262,7 @@ impl Writer {
         self.newest_zxid = reply.zxid;
         match step {
             Step::Pair { .. } if Decoder::new(&reply.body).int()? == FAILED_IN_MULTI => {
-                bail!("refused, though its paths are new");
+                bail!("rejected, although its paths are new");
             }
             Step::ReadOwn => {
                 let value = read_value(reply)?;
@@ -274,7 +274,7 @@ impl Writer {
         Ok(true)
     }
 
-    /// A register only grows, so a session that sees it shrink saw time go back.
+    /// A register only grows, so a session that sees it shrink has seen an older state.
     fn compare(&mut self, path: &str, value: &str) -> Result<()> {
         let value = value.parse().with_context(|| format!("{path} holds {value:?}"))?;
         let before = self.seen.insert(path.into(), value).unwrap_or_default();

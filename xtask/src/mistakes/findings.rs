@@ -1,25 +1,24 @@
-//! What the simulator found, read from what it prints.
+//! What the simulator found, parsed from its output.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use anyhow::{Context, Result};
 
-/// What a run over some seeds found.
+/// The result of a run over some seeds.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// How many seeds were run.
     pub of_all: u64,
-    /// The first one that failed.
+    /// The first seed that failed.
     first: Option<u64>,
-    /// How many seeds each property failed in.
+    /// The number of seeds in which each property failed.
     by_property: BTreeMap<String, u64>,
 }
 
 impl Findings {
-    /// Reads the output of a run: a line `seed N: …` for each seed; behind one that ends with `FAILED`,
-    /// and behind an empty line for the story that was not asked for, `PROPERTY: WHY`. A reason may go over
-    /// several lines.
+    /// Parses the output of a run: a line `seed N: …` for each seed; after one that ends with `FAILED`, and
+    /// an empty line in place of the trace, `PROPERTY: WHY`. A reason may span several lines.
     pub fn parse(text: &str) -> Result<Findings> {
         let mut found = Findings::default();
         let mut lines = text.lines();
@@ -34,18 +33,18 @@ impl Findings {
             found.first = Some(found.first.map_or(seed, |first: u64| first.min(seed)));
             let why = lines.by_ref().find(|line| !line.is_empty());
             let property = why.and_then(|why| why.split_once(": ")).map(|(property, _)| property);
-            let property = property.with_context(|| format!("no property behind `{line}`"))?;
+            let property = property.with_context(|| format!("no property after `{line}`"))?;
             *found.by_property.entry(property.to_owned()).or_default() += 1;
         }
         Ok(found)
     }
 
-    /// How many seeds failed.
+    /// The number of seeds that failed.
     pub fn seeds(&self) -> u64 {
         self.by_property.values().sum()
     }
 
-    /// How many seeds a property failed in.
+    /// The number of seeds in which a property failed.
     pub fn of(&self, property: &str) -> u64 {
         self.by_property.get(property).copied().unwrap_or(0)
     }
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_found_is_nothing() {
+    fn a_run_may_find_nothing() {
         let found = Findings::parse("seed 1: hash 00ff, 3 txns: ok\n").unwrap();
         assert_eq!(found.to_string(), "0 of 1");
     }

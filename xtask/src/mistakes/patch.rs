@@ -1,24 +1,24 @@
-//! A patch that makes a mistake, and what its head says about it.
+//! A patch that makes a mistake, and the description in its head.
 //!
-//! The head is what stands before the first `diff --git`, which git skips: sentences that say what the mistake
-//! is, and then lines of a word and a value. `property:` names the property that finds it, `world:` is plain, rough or
-//! changing, `seeds:` is within how many seeds it is found (300 when not said), and `only` says that no other
-//! property finds it.
+//! The head is the text before the first `diff --git`, which git skips: sentences that describe the
+//! mistake, and then lines of a key and a value. `property:` names the property that finds it, `world:` is
+//! plain, rough or changing, `seeds:` is the number of seeds within which it is found (300 by default), and
+//! `only` means that no other property finds it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
-/// Where the patches are, from the repository's top folder.
+/// The directory of the patches, from the root of the repository.
 pub const FOLDER: &str = "crates/sim/mistakes";
-/// Seeds that are run with a mistake whose patch does not say how many.
+/// Seeds that are run with a mistake whose patch does not specify a number.
 pub const SEEDS_DEFAULT: u64 = 300;
 
 /// A world of the simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum World {
-    /// What the seed says.
+    /// Determined by the seed.
     Plain,
     /// `--rough`.
     Rough,
@@ -51,21 +51,21 @@ impl World {
 pub struct Patch {
     /// Its name, which is that of the file.
     pub name: String,
-    /// The file.
+    /// The path of the file.
     pub path: PathBuf,
-    /// What it is.
+    /// A description.
     pub about: String,
     /// The property that finds it.
     pub property: String,
-    /// Where it is found.
+    /// The world in which it is found.
     pub world: World,
-    /// Within how many seeds.
+    /// The number of seeds within which it is found.
     pub seeds: Option<u64>,
     /// No other property finds it.
     pub only: bool,
 }
 
-/// All mistakes of a repository, by name.
+/// Returns all mistakes of a repository, by name.
 pub fn all(root: &Path) -> Result<Vec<Patch>> {
     let folder = root.join(FOLDER);
     let mut patches = Vec::new();
@@ -81,7 +81,7 @@ pub fn all(root: &Path) -> Result<Vec<Patch>> {
     Ok(patches)
 }
 
-/// Reads the head of a patch.
+/// Parses the head of a patch.
 pub fn parse(path: &Path, text: &str) -> Result<Patch> {
     let name = path.file_stem().context("a patch has a name")?.to_string_lossy().into_owned();
     let (mut about, mut property, mut world) = (Vec::new(), None, None);
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_head_says_all_about_a_mistake() {
+    fn the_head_describes_a_mistake() {
         let head =
             "A cut is\nnot made.\n\nproperty: forward only\nworld: rough\nseeds: 40\nonly\n\n";
         let text = format!("{head}diff --git a/x b/x\nproperty: not this one\n");
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_that_says_too_little_is_refused() {
+    fn an_incomplete_head_is_rejected() {
         let check = |head: &str| parse(Path::new("a.patch"), head).is_ok();
         assert!(check("property: agreement\nworld: plain\n"));
         assert!(!check("property: agreement\n"));

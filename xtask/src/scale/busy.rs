@@ -1,9 +1,9 @@
 //! Measures the latency of other clients during a part.
 //!
-//! In: servers, a number of connections, and how many writes a second all of them together send. Out:
-//! for any interval, the latencies of the writes that were due in it. The times at which
-//! writes are due do not depend on replies: a server that stops for a second shows as a second, not as
-//! one slow write. A broken connection is not opened again, and its requests in flight count as lost.
+//! In: servers, a number of connections, and the number of writes per second over all of them. Out: for any
+//! interval, the latencies of the writes that were due in it. The times at which writes are due do not
+//! depend on replies: an outage of a second shows as a second, not as one slow write. A lost connection is
+//! not reopened, and its requests in flight count as lost.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -21,33 +21,33 @@ use crate::wire::{Decoder, NODE_EXISTS, Op, Session};
 const ROOT: &str = "/busy";
 const SESSION_TIMEOUT_MS: i32 = 60_000;
 const VALUE: [u8; 100] = [b'v'; 100];
-/// Connections that are being opened at the same time.
+/// Connections being opened at the same time.
 const OPENING_MAX: usize = 100;
 const OPEN_MAX: Duration = Duration::from_secs(60);
-/// How long the last replies are waited for.
+/// How long to wait for the last replies.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
-/// Writes without a reply; none are added to that many.
+/// Limit of writes without a reply; at this limit no more are sent.
 const IN_FLIGHT_MAX: usize = 200_000;
 const POLL_MAX: Duration = Duration::from_millis(50);
 const EVENTS_AT_ONCE: usize = 1024;
 
-/// How many, and how fast.
+/// How many clients, and how fast.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    /// Over all servers.
+    /// Clients over all servers.
     pub connections: usize,
-    /// Writes a second of all of them together.
+    /// Writes per second over all clients.
     pub per_second: u32,
 }
 
-/// The clients at work, on a separate thread.
+/// The running clients, on a separate thread.
 pub struct Busy {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Record>>,
 }
 
 impl Busy {
-    /// Makes a znode for each client, connects them and lets them write.
+    /// Creates a znode for each client, connects them and starts the writes.
     pub fn start(addresses: &[String], shape: Shape) -> Result<Busy> {
         make_znodes(&addresses[0], shape.connections)?;
         let addresses: Vec<SocketAddr> =
@@ -59,7 +59,7 @@ impl Busy {
         Ok(Busy { stop, thread })
     }
 
-    /// Stops sending, waits for the last replies, and returns what was noticed.
+    /// Stops sending, waits for the last replies, and returns the record.
     pub fn finish(self) -> Result<Record> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("the busy clients panicked"))?
@@ -69,33 +69,33 @@ impl Busy {
 /// The writes of all clients and their latencies.
 pub struct Record {
     begun: Instant,
-    /// When a write was due and how long it then took, both in microseconds.
+    /// When a write was due and its latency, both in microseconds.
     samples: Vec<(u64, u64)>,
-    /// Writes without an answer.
+    /// Writes without a reply.
     pub lost: usize,
     /// Why the first one was lost.
     pub first_loss: Option<String>,
 }
 
-/// The latencies of the writes of an interval.
+/// The latencies of the writes in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct WriteLatencies {
-    /// Answered writes a second.
+    /// Answered writes per second.
     pub per_second: f64,
-    /// The time that half of the writes took at most.
+    /// The median.
     pub p50_ms: f64,
-    /// The time that all but one in a hundred took at most.
+    /// The 99th percentile.
     pub p99_ms: f64,
-    /// The longest.
+    /// The maximum.
     pub longest_ms: f64,
 }
 
 impl Record {
-    /// The writes that were due in this time.
+    /// The writes that were due in this interval.
     pub fn between(&self, from: Instant, to: Instant) -> WriteLatencies {
         let us = |moment: Instant| {
             let since = moment.saturating_duration_since(self.begun);
-            u64::try_from(since.as_micros()).expect("a run is shorter than ages")
+            u64::try_from(since.as_micros()).expect("a run takes less than 2^64 µs")
         };
         let (first, last) = (us(from), us(to));
         let due = self.samples.iter().filter(|(due, _)| (first..last).contains(due));
@@ -122,7 +122,7 @@ impl Record {
     }
 }
 
-/// The smallest number that this part of the sorted ones do not exceed; 0 of nothing.
+/// The percentile of sorted numbers; 0 if there are none.
 fn percentile(sorted: &[u64], part: f64) -> u64 {
     let rank = (sorted.len() as f64 * part).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
@@ -151,7 +151,7 @@ struct Clients {
 }
 
 struct Client {
-    /// `None` when the connection broke.
+    /// `None` after the connection was lost.
     link: Option<Link>,
     is_open: bool,
     write: Vec<u8>,
@@ -215,7 +215,7 @@ impl Clients {
     }
 
     fn now_us(&self) -> u64 {
-        u64::try_from(self.record.begun.elapsed().as_micros()).expect("a run is shorter than ages")
+        u64::try_from(self.record.begun.elapsed().as_micros()).expect("a run takes less than 2^64 µs")
     }
 
     fn send(&mut self, index: usize, due_us: u64) {
@@ -231,7 +231,7 @@ impl Clients {
         }
     }
 
-    /// Its connection is of no use any more.
+    /// Gives up its connection.
     fn lose(&mut self, index: usize, why: &anyhow::Error) {
         let client = &mut self.clients[index];
         let lost = client.due_us.len();
@@ -287,7 +287,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_writes_that_were_due_in_the_time_count() {
+    fn only_writes_that_were_due_in_the_interval_count() {
         let begun = Instant::now();
         let samples = (0..200).map(|at| (at * 10_000, if at < 100 { 1000 } else { at * 1000 }));
         let record = Record { begun, samples: samples.collect(), lost: 0, first_loss: None };

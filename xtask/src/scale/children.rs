@@ -1,5 +1,5 @@
-//! One znode with very many children: what a list, a create and a delete cost, and what other clients
-//! notice of them.
+//! One znode with many children: the cost of a list, a create and a delete, and their effect on other
+//! clients.
 
 use std::time::Instant;
 
@@ -13,21 +13,21 @@ use crate::bench::raw::{Measured, median};
 use crate::server::{Program, Server};
 use crate::wire::{Op, Session};
 
-/// Names in all lists together.
+/// Total number of names in all lists.
 const LISTED: usize = 3_000_000;
 const LISTS_MAX: usize = 300;
 
 const ROUNDS: usize = 5;
 
-/// All sizes on one server, for one program. They take turns, so that what else the machine does falls
-/// on all of them.
+/// All sizes on one server, for one program. They alternate, so that disturbances of the machine affect all
+/// of them.
 pub fn measure(lab: &Lab, program: Program, measured: &mut Measured) -> Result<()> {
     let target = target_name(program);
     let server = lab.start(program, "children")?;
     let sizes = lab.wanted(lab.sizes.children);
     for size in &sizes {
         fill::children(&server.address, &parent(*size), *size)?;
-        // Java compiles what is used often; the first round must not pay for it.
+        // Java compiles frequently used code; the first round must not include that.
         cost(lab, &server, *size)?;
     }
     let mut rounds: Vec<Vec<Cost>> = sizes.iter().map(|_| Vec::new()).collect();
@@ -59,7 +59,7 @@ fn parent(size: usize) -> String {
     format!("/c{size}")
 }
 
-/// The server's microseconds.
+/// Microseconds of the server's processor time.
 struct Cost {
     list_us: f64,
     create_us: f64,

@@ -1,7 +1,7 @@
-//! Very many sessions in one thread, with a bounded number of requests at a time.
+//! Many sessions in one thread, with a bounded number of requests at a time.
 //!
-//! In: a server's address and the requests of each session. Out: that all were answered, without an
-//! error; and how many events arrived, and when the last one did. A session has at most one request in
+//! In: a server's address and the requests of each session. Out: an error unless all were answered without
+//! an error; and how many events arrived, and when the last one did. A session has at most one request in
 //! flight. Not here: the effect on other clients (`busy`).
 
 use std::net::SocketAddr;
@@ -16,8 +16,8 @@ use crate::wire::{Decoder, Op};
 
 /// Requests in flight over all sessions.
 const IN_FLIGHT_MAX: usize = 256;
-/// Nothing at all was answered for this long.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time limit without any reply.
+const SILENCE_MAX: Duration = Duration::from_secs(60);
 const POLL_MAX: Duration = Duration::from_millis(100);
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 const EVENTS_AT_ONCE: usize = 1024;
@@ -69,7 +69,7 @@ impl Crowd {
         self.members.len()
     }
 
-    /// Opens this many more; `timeout_ms` is asked at the moment of each.
+    /// Opens this many more; `timeout_ms` is called when each is opened.
     pub fn open(&mut self, count: usize, timeout_ms: impl Fn() -> i32) -> Result<()> {
         let first = self.len();
         self.work("opened", first..first + count, Duration::ZERO, |crowd, index| {
@@ -87,28 +87,28 @@ impl Crowd {
         })
     }
 
-    /// Each sends a ping, evenly over this time.
+    /// Each sends a ping, spread evenly over this time.
     pub fn ping(&mut self, over: Duration) -> Result<()> {
         self.work("pinged", 0..self.len(), over, |crowd, index| crowd.send(index, &link::ping()))
     }
 
-    /// Drops the connections of these; their sessions live on until their time is over.
+    /// Closes the connections of these; their sessions live on until they expire.
     pub fn disconnect(&mut self, who: Range<usize>) {
         self.members[who].iter_mut().for_each(|member| member.link = None);
     }
 
-    /// Forgets the events that were counted.
+    /// Resets the number of events.
     pub fn forget_events(&mut self) {
         self.counts.events = 0;
     }
 
-    /// Waits for this many events since [`Crowd::forget_events`]; returns when the last came.
+    /// Waits for this many events since [`Crowd::forget_events`]; returns when the last one arrived.
     pub fn await_events(&mut self, count: usize) -> Result<Instant> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + SILENCE_MAX;
         while self.counts.events < count {
             self.turn(POLL_MAX)?;
             let events = self.counts.events;
-            ensure!(Instant::now() < deadline, "only {events} of {count} events came");
+            ensure!(Instant::now() < deadline, "only {events} of {count} events arrived");
         }
         ensure!(self.counts.events == count, "{} events, {count} were due", self.counts.events);
         Ok(self.counts.event_at)
@@ -122,8 +122,8 @@ impl Crowd {
         link.send(record).with_context(|| format!("client {index} sends"))
     }
 
-    /// Starts something for each of these, a bounded number at a time and evenly over a time, and
-    /// waits for all answers.
+    /// Starts an action for each of these, a bounded number at a time and spread evenly over a time, and
+    /// waits for all replies.
     fn work(
         &mut self,
         done: &str,
@@ -148,8 +148,8 @@ impl Crowd {
                 println!("  {done}: {answered} of {total}");
                 reported = Instant::now();
             }
-            if started > answered && self.counts.answered_at.elapsed() > PATIENCE {
-                bail!("only {answered} of {total} were {done}; then nothing for {PATIENCE:?}");
+            if started > answered && self.counts.answered_at.elapsed() > SILENCE_MAX {
+                bail!("only {answered} of {total} were {done}; then nothing for {SILENCE_MAX:?}");
             }
         }
         Ok(())

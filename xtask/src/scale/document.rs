@@ -19,7 +19,7 @@ use crate::bench::raw::{self, APACHE, HERDSMAN, Raw};
 
 const OTHERS: &str = "others.svg";
 
-/// What each part has measured, as far as it ran.
+/// Loads the measurements of each part that was run.
 pub fn load(dir: &Path) -> Result<Vec<Raw>> {
     let loaded = PARTS.iter().map(|part| raw::load(dir, part.name));
     loaded.filter_map(Result::transpose).collect()
@@ -30,7 +30,7 @@ pub fn write(raw_dir: &Path, out: &Path) -> Result<()> {
     let raws = load(raw_dir)?;
     ensure!(
         !raws.is_empty(),
-        "nothing was measured yet: no part's file is in {}",
+        "no measurements: no part's file is in {}",
         raw_dir.display()
     );
     let pictures = out.join("scale");
@@ -47,7 +47,7 @@ pub fn write(raw_dir: &Path, out: &Path) -> Result<()> {
     fs::write(&path, text(&raws, &notes)).with_context(|| format!("writing {}", path.display()))
 }
 
-/// The table of what is wanted, for the terminal and the document; of all parts or of these.
+/// The table of goals, for the terminal and the document; of all parts or of these.
 pub fn verdicts(raws: &[Raw], only: &[&str]) -> String {
     let wanted = WANTED.iter().filter(|growth| only.is_empty() || only.contains(&growth.part));
     let judged: Vec<_> = wanted
@@ -72,7 +72,7 @@ fn text(raws: &[Raw], notes: &Notes) -> String {
             .into(),
     ];
     if raws.iter().any(|raw| raw.quick) {
-        sections.push("**Made with `--quick`: small, short, and without meaning.**".into());
+        sections.push("**Made with `--quick`: small and short, so the numbers mean nothing.**".into());
     }
     if !notes.opening.is_empty() {
         sections.push(notes.opening.clone());
@@ -123,7 +123,7 @@ fn title(part: &Part) -> String {
     format!("Cost by number of {}, relative to the smallest", part.of)
 }
 
-/// The costs that should stay the same, relative to the smallest size.
+/// The costs that should stay constant, relative to the smallest size.
 fn growth(part: &Part, raws: &[Raw]) -> Option<Lines> {
     let raw = raws.iter().find(|raw| raw.part == part.name)?;
     let flat = |wanted: &Wanted| matches!(wanted, Wanted::Flat(_));
@@ -150,7 +150,7 @@ fn growth(part: &Part, raws: &[Raw]) -> Option<Lines> {
     })
 }
 
-/// What other clients notice, in all parts.
+/// The effect on other clients, in all parts.
 fn others(raws: &[Raw]) -> Lines {
     let mut series = Vec::new();
     for raw in raws {

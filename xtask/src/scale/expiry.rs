@@ -1,9 +1,9 @@
 //! Half of all sessions, each with an ephemeral znode, expire at the same time: the effect on a thousand busy
 //! clients.
 //!
-//! Each of those sessions requests the timeout that is left until the common time, and sends nothing
-//! from then on, as behind a failed switch. As many of them stay connected as there are
-//! descriptors for; all others, and the half that does not expire, have dropped their connections.
+//! Each of those sessions requests the timeout that is left until the common time, and sends nothing from
+//! then on, as after a network failure. As many of them stay connected as there are descriptors for; all
+//! others, and the half that does not expire, have closed their connections.
 
 use std::time::{Duration, Instant};
 
@@ -18,15 +18,15 @@ use crate::server::{Program, Server};
 use crate::wire::{EPHEMERAL, Op, Session};
 
 const PARENT: &str = "/ephemerals";
-/// Sessions that are connected at the same time before they drop their connections.
+/// Sessions connected at the same time before they close their connections.
 const BATCH: usize = 2000;
-/// The time for opening: that for none, and that for each thousand.
+/// The time for opening: a constant, and an addition for each thousand sessions.
 const OPENING_BASE: Duration = Duration::from_secs(10);
 const OPENING_PER_THOUSAND: Duration = Duration::from_millis(800);
-/// Tick, and what the machine may add.
+/// The tick, and delays of the machine.
 const LATE_MAX: Duration = Duration::from_secs(120);
-const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// A session ends at the next tick after its timeout; from this long before that on, it may.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// A session ends at the next tick after its timeout; it may end at most this much earlier.
 const EARLY: Duration = Duration::from_secs(1);
 
 /// All sizes, for one program.
@@ -83,7 +83,7 @@ fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Res
     server.kill()
 }
 
-/// Opens sessions, of which the last `connected` stay connected. Those with an end get an ephemeral
+/// Opens sessions, of which the last `connected` stay connected. Those with an end time get an ephemeral
 /// znode each.
 fn open(crowd: &mut Crowd, count: usize, connected: usize, end: Option<Instant>) -> Result<()> {
     let last = crowd.len() + count;
@@ -131,13 +131,13 @@ impl Expired {
                 return Ok(Expired { first, last: now, used: meter.read()? });
             }
             ensure!(now < deadline, "{left} of {count} sessions did not end");
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
     }
 }
 
-/// How many of the ephemeral znodes are there.
+/// How many of the ephemeral znodes exist.
 fn alive(looker: &mut Session) -> Result<usize> {
-    let stat = looker.exists(PARENT)?.context("the ephemerals' parent is gone")?;
+    let stat = looker.exists(PARENT)?.context("the ephemerals' parent does not exist")?;
     Ok(usize::try_from(stat.sizes[1])?)
 }

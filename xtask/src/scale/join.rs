@@ -17,13 +17,13 @@ const SERVERS: usize = 3;
 const ROOT: &str = "/filled";
 /// Txns between two snapshots, unless there are more znodes.
 const SNAP_COUNT_MIN: usize = 100_000;
-/// The share of the wanted writes that must be answered in time; otherwise fewer are asked for.
+/// The fraction of the requested writes that must be answered in time; otherwise the rate is reduced.
 const SUSTAINED: f64 = 0.95;
 const P50_MAX_MS: f64 = 50.0;
 const PER_SECOND_MIN: u32 = 500;
-const LOOK_EVERY: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 const REPORT_EVERY: Duration = Duration::from_secs(10);
-/// A server that is this little behind has caught up.
+/// A server with at most this lag has caught up.
 const BEHIND_MAX: Duration = Duration::from_secs(1);
 
 /// All sizes, for one program.
@@ -85,7 +85,7 @@ fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Res
     Ok(())
 }
 
-/// With snapshots only now and then: one in 100,000 txns would cost more than all else while the servers are
+/// Rare snapshots: one for every 100,000 txns would cost more than everything else while the servers are
 /// filled, and the disk would not hold them.
 fn start(lab: &Lab, program: Program, size: usize) -> Result<Ensemble> {
     let jvm = Jvm::Usual { heap_mib: HEAP_MIB };
@@ -98,7 +98,7 @@ fn start(lab: &Lab, program: Program, size: usize) -> Result<Ensemble> {
     Ok(ensemble)
 }
 
-/// The wanted rate of writes, or half of it and so on: what two servers can do on this machine.
+/// The requested rate of writes, or a half of it and so on: what two servers can sustain on this machine.
 fn sustained(addresses: &[String], lab: &Lab) -> Result<(Shape, WriteLatencies)> {
     let mut shape = lab.sizes.join_writers;
     loop {
@@ -124,7 +124,7 @@ fn sustained(addresses: &[String], lab: &Lab) -> Result<(Shape, WriteLatencies)>
     }
 }
 
-/// Whether the server serves and has all but the newest writes, before this time is over.
+/// Whether the server serves and has all but the newest writes within this time.
 fn await_joined(
     ensemble: &mut Ensemble,
     leader: usize,
@@ -132,10 +132,10 @@ fn await_joined(
     within: Duration,
 ) -> Result<bool> {
     let (begun, mut reported) = (Instant::now(), Instant::now());
-    // What the leader had at which moment, oldest first.
+    // The leader's zxid over time, oldest first.
     let mut led: Vec<(Instant, u64)> = Vec::new();
     while begun.elapsed() < within {
-        std::thread::sleep(LOOK_EVERY);
+        std::thread::sleep(POLL_INTERVAL);
         ensemble.member_mut(joining).ensure_alive()?;
         led.extend(zxid(ensemble.member(leader)).map(|zxid| (Instant::now(), zxid)));
         let serves = ensemble.member(joining).mode() == Some(Mode::Follower);
@@ -158,7 +158,7 @@ fn await_joined(
     Ok(false)
 }
 
-/// The newest txn that a server has applied; `None` if it does not say.
+/// The newest txn that a server has applied; `None` if it does not report it.
 fn zxid(member: &Member) -> Option<u64> {
     let answer = member.word("srvr").ok()?;
     let text = answer.lines().find_map(|line| line.strip_prefix("Zxid: 0x"))?;

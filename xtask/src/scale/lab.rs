@@ -1,5 +1,5 @@
-//! Shared by the parts: folders, servers, the limit on descriptors, and a meter for a server's memory and
-//! processor time.
+//! Shared by the parts: directories, servers, the limit on descriptors, and a meter for a server's memory
+//! and processor time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,35 +14,35 @@ use crate::server::{Jvm, Program, Server, Spec};
 
 /// Java's heap: several million znodes, or a hundred thousand connections.
 pub const HEAP_MIB: u32 = 6000;
-/// Longer than any part: sessions that are to stay need no pings.
+/// Longer than any part: sessions that stay open need no pings.
 pub const STAYING_MS: i32 = 3_600_000;
-/// What this program has open beside its sessions.
+/// Descriptors of this program besides its sessions.
 const OTHER_FILES: usize = 200;
-/// A server keeps a quarter of its descriptors for itself, but not more than this.
+/// A server reserves a quarter of its descriptors, but not more than this.
 const RESERVE_MAX: usize = 1024;
-/// What a znode with 100 bytes of data takes at the most: in memory; in the log and a snapshot, with room for a
-/// part of another one.
+/// The maximum size of a znode with 100 bytes of data: in memory; in the log and a snapshot, with room for
+/// a part of another snapshot.
 const MEMORY_EACH: u64 = 300;
 const DISK_EACH: u64 = 500;
 /// The type of a file system in memory.
 const TMPFS: i64 = 0x0102_1994;
-/// After something large, before memory is looked at.
+/// Pause after a large operation, before memory is measured.
 const SETTLE: Duration = Duration::from_secs(2);
 
-/// Where parts get their servers.
+/// Provides servers to the parts.
 pub struct Lab {
-    /// How large.
+    /// The sizes.
     pub sizes: Sizes,
     /// Clients that can be connected to one server at the same time.
     pub connections_max: usize,
-    /// Sizes above this are left out.
+    /// Larger sizes are skipped.
     pub largest: Option<usize>,
     work: PathBuf,
 }
 
 impl Lab {
-    /// Makes the folder for data directories, empty, and raises the limit on descriptors, which
-    /// servers inherit.
+    /// Creates an empty directory for data directories, and raises the limit on descriptors, which servers
+    /// inherit.
     pub fn open(work: &Path, sizes: Sizes, largest: Option<usize>) -> Result<Lab> {
         let descriptors = raise_descriptors()?;
         let reserve = (descriptors / 4).min(RESERVE_MAX);
@@ -53,12 +53,12 @@ impl Lab {
         Ok(lab)
     }
 
-    /// The folder with all data directories.
+    /// The directory with all data directories.
     pub fn work(&self) -> &Path {
         &self.work
     }
 
-    /// An empty folder.
+    /// Creates an empty directory.
     pub fn fresh(&self, name: &str) -> Result<PathBuf> {
         let dir = self.work.join(name);
         remove(&dir)?;
@@ -71,7 +71,7 @@ impl Lab {
         self.spec(program, name)?.start()
     }
 
-    /// How [`Lab::start`] starts one.
+    /// The settings of [`Lab::start`].
     pub fn spec(&self, program: Program, name: &str) -> Result<Spec> {
         let spec = lab::spec(program, &self.fresh(name)?.join("data"));
         let mut spec = spec
@@ -81,8 +81,8 @@ impl Lab {
         Ok(Spec { jvm: Jvm::Usual { heap_mib: HEAP_MIB }, ..spec })
     }
 
-    /// Fails if the machine has less to spare than servers with this many znodes in all take, their logs and
-    /// snapshots included.
+    /// Fails if the machine has less memory or disk space than servers with this many znodes in total need,
+    /// including their logs and snapshots.
     pub fn ensure_room(&self, znodes: usize) -> Result<()> {
         let (memory, disk) = (znodes as u64 * MEMORY_EACH, znodes as u64 * DISK_EACH);
         let place = rustix::fs::statfs(&self.work)?;
@@ -93,8 +93,8 @@ impl Lab {
             let gib = |bytes: u64| bytes as f64 / (1_u64 << 30) as f64;
             ensure!(
                 spare >= needed,
-                "{znodes} znodes in all need about {:.1} GiB of {what}, {:.1} GiB are available; --largest leaves \
-                 out large sizes",
+                "{znodes} znodes in total need about {:.1} GiB of {what}, {:.1} GiB are available; --largest skips \
+                 large sizes",
                 gib(needed),
                 gib(spare)
             );
@@ -102,14 +102,14 @@ impl Lab {
         Ok(())
     }
 
-    /// The sizes up to the largest that is wanted.
+    /// The sizes up to the requested limit.
     pub fn wanted(&self, sizes: &[usize]) -> Vec<usize> {
         let largest = self.largest.unwrap_or(usize::MAX);
         sizes.iter().copied().filter(|size| *size <= largest).collect()
     }
 
-    /// The wanted sizes for which a server and this program have descriptors, `beside` others being
-    /// connected; a size that does not fit is replaced by the largest that does.
+    /// The requested sizes for which a server and this program have descriptors, with `beside` other
+    /// connections; a size that does not fit is replaced by the largest that does.
     pub fn connectable(&self, sizes: &[usize], beside: usize) -> Vec<usize> {
         let most = self.connections_max.saturating_sub(beside);
         let wanted = self.wanted(sizes);
@@ -129,7 +129,7 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // Gigabytes that are no longer needed; what stays is removed by the next run.
+        // Gigabytes that are no longer needed; leftovers are removed by the next run.
         let _ = remove(&self.work);
     }
 }
@@ -155,35 +155,35 @@ fn available_memory() -> Result<u64> {
     Ok(kib.parse::<u64>()? * 1024)
 }
 
-/// Waits until a server has settled after something large; returns its memory.
+/// Waits until a server has settled after a large operation; returns its memory.
 pub fn settled_bytes(server: &Server) -> Result<f64> {
     std::thread::sleep(SETTLE);
     Ok(server.resident_bytes()? as f64)
 }
 
-/// What a server and the clock used since it was started.
+/// Measures processor time of a server, and elapsed time, since it was started.
 pub struct Meter<'a> {
     server: &'a Server,
     cpu_s: f64,
     begun: Instant,
 }
 
-/// What a [`Meter`] shows.
+/// The result of a [`Meter`].
 #[derive(Clone, Copy, Debug)]
 pub struct Used {
     /// The server's processor time.
     pub cpu_s: f64,
-    /// The time that went by.
+    /// Elapsed time.
     pub wall_s: f64,
 }
 
 impl<'a> Meter<'a> {
-    /// Begins to count.
+    /// Starts to measure.
     pub fn start(server: &'a Server) -> Result<Meter<'a>> {
         Ok(Meter { server, cpu_s: server.cpu_seconds()?, begun: Instant::now() })
     }
 
-    /// What was used so far.
+    /// The amount used so far.
     pub fn read(&self) -> Result<Used> {
         let cpu_s = self.server.cpu_seconds()? - self.cpu_s;
         Ok(Used { cpu_s, wall_s: self.begun.elapsed().as_secs_f64() })
@@ -191,17 +191,17 @@ impl<'a> Meter<'a> {
 }
 
 impl Used {
-    /// The server's microseconds for each of this many.
+    /// The server's processor time in microseconds for each of this many.
     pub fn cpu_us_each(&self, count: usize) -> f64 {
         self.cpu_s * 1e6 / count.max(1) as f64
     }
 
-    /// The microseconds that went by for each of this many.
+    /// The elapsed time in microseconds for each of this many.
     pub fn wall_us_each(&self, count: usize) -> f64 {
         self.wall_s * 1e6 / count.max(1) as f64
     }
 
-    /// The same without what the server uses anyway, which another stretch of time has shown.
+    /// The same without the server's idle usage, measured in another interval.
     pub fn without(&self, usual: &Used) -> Used {
         let cpu_s = (self.cpu_s - usual.cpu_s * self.wall_s / usual.wall_s).max(0.0);
         Used { cpu_s, wall_s: self.wall_s }
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_uses_anyway_is_taken_off() {
+    fn the_idle_usage_of_a_server_is_subtracted() {
         let usual = Used { cpu_s: 1.0, wall_s: 10.0 };
         let busy = Used { cpu_s: 5.0, wall_s: 20.0 };
         assert_eq!(busy.without(&usual).cpu_us_each(1_000_000), 3.0);

@@ -1,7 +1,7 @@
-//! One raw connection that never blocks: whole frames out, whole frames in.
+//! A raw non-blocking connection: whole frames out, whole frames in.
 //!
-//! Tens of thousands of these are open at once, so an idle one holds no buffer: data is read into
-//! a shared buffer, and only an incomplete frame is kept.
+//! Tens of thousands of these are open at once, so an idle one has no buffer: data is read into a shared
+//! buffer, and only an incomplete frame is kept.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -30,15 +30,15 @@ impl Scratch {
 /// A connection.
 pub struct Link {
     stream: TcpStream,
-    /// The beginning of a frame that has not arrived as a whole.
+    /// The start of an incomplete frame.
     partial: Vec<u8>,
-    /// What the socket did not take yet.
+    /// Bytes that the socket has not accepted yet.
     unsent: Vec<u8>,
 }
 
 impl Link {
-    /// Connects the `index`-th client from an address of its own group, and watches it with `poll`
-    /// under that number.
+    /// Connects the `index`-th client from the address of its group, and registers it with `poll` under
+    /// that number.
     pub fn dial(address: SocketAddr, index: usize, poll: &Poll) -> Result<Link> {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None)
             .context("opening a socket (the limit on descriptors may be too low: ulimit -Hn)")?;
@@ -64,7 +64,7 @@ impl Link {
         self.flush()
     }
 
-    /// Sends what is left.
+    /// Sends what was kept.
     pub fn flush(&mut self) -> io::Result<()> {
         let mut sent = 0;
         while sent < self.unsent.len() {
@@ -82,7 +82,7 @@ impl Link {
         Ok(())
     }
 
-    /// Reads all that has arrived; `take` gets every whole frame.
+    /// Reads everything that has arrived; `take` gets every complete frame.
     pub fn receive(
         &mut self,
         scratch: &mut Scratch,
@@ -108,7 +108,7 @@ impl Link {
     }
 }
 
-/// Takes the whole frames off the front; returns what is left.
+/// Takes the complete frames from the front; returns the rest.
 fn take_frames<'a>(
     mut input: &'a [u8],
     take: &mut impl FnMut(&[u8]) -> Result<()>,
@@ -128,21 +128,21 @@ fn is_not_ready(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::NotConnected | ErrorKind::Interrupted)
 }
 
-/// 127.0.1.1, 127.0.1.2 and so on, a number of clients each.
+/// 127.0.1.1, 127.0.1.2 and so on, for a number of clients each.
 fn source(index: usize) -> Ipv4Addr {
     let group = index / PER_SOURCE;
     let byte = |number: usize| u8::try_from(number % 250).expect("below 250");
     Ipv4Addr::new(127, 0, 1 + byte(group / 250), 1 + byte(group))
 }
 
-/// The first record of a connection: asks for a new session.
+/// The first record of a connection: requests a new session.
 pub fn connect_request(timeout_ms: i32) -> Vec<u8> {
     let mut request = Encoder::default();
     request.int(0).long(0).int(timeout_ms).long(0).buffer(Some(&[0; 16])).boolean(false);
     request.bytes().to_vec()
 }
 
-/// A request with its number.
+/// A request with its xid.
 pub fn request(xid: i32, op: &Op) -> Vec<u8> {
     let mut request = Encoder::default();
     request.int(xid).int(op.kind() as i32);
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn clients_come_from_many_addresses() {
+    fn clients_use_many_addresses() {
         assert_eq!(source(0), Ipv4Addr::new(127, 0, 1, 1));
         assert_eq!(source(PER_SOURCE), Ipv4Addr::new(127, 0, 1, 2));
         assert_eq!(source(PER_SOURCE * 250), Ipv4Addr::new(127, 0, 2, 1));

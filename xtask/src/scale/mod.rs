@@ -1,9 +1,9 @@
 //! `cargo xtask scale`: how costs grow with the number of sessions, watchers, children and znodes.
 //!
-//! In: which parts, how large. Out: a file of raw numbers for each part (`target/scale/PART.json`), a
-//! table of the goals and whether they are met, and the document that is generated from all such
-//! files. A part that fails is named, what it measured before is kept, and the others continue. The
-//! servers are killed when this process ends for any reason.
+//! In: which parts, how large. Out: a file of raw numbers for each part (`target/scale/PART.json`), a table
+//! of the goals and whether they are met, and the document that is generated from all such files. A part
+//! that fails is named, its earlier measurements are kept, and the others continue. The servers are killed
+//! when this process ends for any reason.
 //! Not here: rates and times of single operations (`bench`, whose files and tables are used here).
 
 mod busy;
@@ -52,7 +52,7 @@ pub struct Options {
     /// Use small sizes, to check that it works. The results go to target/scale/quick.
     #[arg(long)]
     quick: bool,
-    /// Leave out sizes above this.
+    /// Skip sizes above this.
     #[arg(long, value_name = "N")]
     largest: Option<usize>,
     /// Measure Apache 3.9.5 instead (`cargo xtask peers zookeeper` installs it). The document shows both.
@@ -61,7 +61,7 @@ pub struct Options {
     /// Where the servers keep their data. In memory (/dev/shm), a busy disk does not affect the numbers.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where scale.md and its plots go; docs, or target/scale/quick with --quick.
+    /// Directory for scale.md and its plots [default: docs; target/scale/quick with --quick].
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Show the parts and what each measures, and run nothing.
@@ -92,7 +92,7 @@ impl Options {
     }
 }
 
-/// Measures the chosen parts, judges them and writes the document; fails if any part failed.
+/// Measures the chosen parts, evaluates them and writes the document; fails if any part failed.
 pub fn run(options: &Options) -> Result<()> {
     let chosen = parts::chosen(&options.only)?;
     if options.list {
@@ -136,7 +136,7 @@ fn measure_all(parts: &[&Part], options: &Options) -> Result<Vec<&'static str>> 
     Ok(failed)
 }
 
-/// Numbers of the other program stay in the part's file.
+/// Numbers of the other program are kept in the part's file.
 fn keep_other(part: &Part, options: &Options, measured: &mut Measured) -> Result<()> {
     let Some(before) = raw::load(&options.raw_dir(), part.name)? else { return Ok(()) };
     let target = target_name(options.program());

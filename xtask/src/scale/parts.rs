@@ -9,15 +9,15 @@ use crate::bench::document::number::Unit;
 use crate::bench::raw::Measured;
 use crate::server::Program;
 
-/// One thing to measure.
+/// A measurement.
 pub struct Part {
     /// Its name on the command line, in file names and in the notes.
     pub name: &'static str,
-    /// What it measures.
+    /// A short description.
     pub about: &'static str,
     /// What its sizes count.
     pub of: &'static str,
-    /// Measures all sizes of one program. What it has measured when it fails counts.
+    /// Measures all sizes for one program. If it fails, its measurements so far are kept.
     pub measure: fn(&Lab, Program, &mut Measured) -> Result<()>,
 }
 
@@ -31,7 +31,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "expiry",
-        about: "half of the sessions, with an ephemeral znode each, end at one moment beside busy clients",
+        about: "half of the sessions, with an ephemeral znode each, expire at the same time, with busy clients",
         of: "sessions",
         measure: expiry::measure,
     },
@@ -61,7 +61,7 @@ pub const PARTS: &[Part] = &[
     },
     Part {
         name: "znodes",
-        about: "znodes of one server: memory, a snapshot beside writers, a start after kill -9",
+        about: "znodes of one server: memory, a snapshot with writers, a restart after kill -9",
         of: "znodes",
         measure: znodes::measure,
     },
@@ -73,14 +73,14 @@ pub const PARTS: &[Part] = &[
     },
 ];
 
-/// The part of that name that only writes the document.
+/// The name that selects the document only.
 pub const DOCUMENT: &str = "document";
 
-/// The cost of each of the things counted may grow by this over the whole range.
+/// The cost of each counted thing may grow by this factor over the whole range.
 const GROWTH_MAX: f64 = 1.5;
 const P99_MAX_MS: f64 = 50.0;
 
-/// The parts of these names in the list's order; all of them if none is named.
+/// Returns the parts with these names, in the order of the list; all of them if none is named.
 pub fn chosen(names: &[String]) -> Result<Vec<&'static Part>> {
     for name in names {
         let known = name == DOCUMENT || PARTS.iter().any(|part| part.name == name);
@@ -110,7 +110,7 @@ const fn none(part: &'static str, title: &'static str, curve: &'static str) -> G
     Growth { part, title, curve, of, unit, wanted: Wanted::AtMost(0.0) }
 }
 
-/// What is wanted.
+/// The goals.
 pub const WANTED: &[Growth] = &[
     flat("sessions", "memory of a session", "bytes_per_session", "sessions", Unit::Bytes),
     flat("sessions", "CPU to open a session", "cpu_to_open_us", "sessions", Unit::Us),

@@ -1,4 +1,4 @@
-//! Sessions with a connection each: memory, the time to open them, and what their pings cost.
+//! Sessions with a connection each: memory, the time to open them, and the cost of their pings.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::bench::lab::target_name;
 use crate::bench::raw::Measured;
 use crate::server::Program;
 
-/// How long the server is watched that has nothing to do.
+/// How long the idle server is measured.
 const IDLE: Duration = Duration::from_secs(3);
 
 /// All sizes, for one program.

@@ -9,7 +9,7 @@ use super::busy::Shape;
 pub struct Sizes {
     /// Sessions with a connection each.
     pub sessions: &'static [usize],
-    /// Sessions of which the second half ends at one moment.
+    /// Sessions of which the second half expires at the same time.
     pub expiry: &'static [usize],
     /// Sessions that watch one znode.
     pub watchers: &'static [usize],
@@ -21,27 +21,27 @@ pub struct Sizes {
     pub children: &'static [usize],
     /// Znodes of one server.
     pub znodes: &'static [usize],
-    /// Znodes of three servers, one of which has to get them all.
+    /// Znodes of three servers, one of which has to catch up completely.
     pub join: &'static [usize],
-    /// Clients that write while sessions end.
+    /// Clients that write while sessions expire.
     pub crowd_of_writers: Shape,
-    /// Clients that write beside everything else.
+    /// Clients that write during everything else.
     pub writers: Shape,
     /// Clients that write while a server joins.
     pub join_writers: Shape,
     /// How long a server may take to join.
     pub join_max: Duration,
-    /// The time over which every session pings once. A client of Java with a session timeout of 30 s
-    /// pings every 10 s.
+    /// The time in which every session pings once. A Java client with a session timeout of 30 s pings every
+    /// 10 s.
     pub ping_every: Duration,
-    /// How long other clients are watched before something happens.
+    /// How long other clients are measured before something happens.
     pub quiet: Duration,
-    /// Single requests that are timed.
+    /// Number of timed single requests.
     pub calls: usize,
 }
 
 impl Sizes {
-    /// What the document is about.
+    /// The sizes for the document.
     pub const FULL: Sizes = Sizes {
         sessions: &[3000, 10_000, 30_000, 100_000],
         expiry: &[10_000, 30_000, 100_000],
@@ -60,7 +60,7 @@ impl Sizes {
         calls: 5000,
     };
 
-    /// What tries the parts out.
+    /// The sizes for trying the parts out.
     pub const QUICK: Sizes = Sizes {
         sessions: &[200, 1000],
         expiry: &[200, 1000],

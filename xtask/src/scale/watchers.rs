@@ -1,5 +1,5 @@
-//! Many sessions watch one znode, its children, or a subtree: the cost of one change for each of
-//! them, and the effect on other clients.
+//! Many sessions watch one znode, its children, or a subtree: the cost of one change for each of them, and
+//! the effect on other clients.
 
 use std::time::Instant;
 
@@ -15,7 +15,7 @@ use crate::wire::{Op, Session};
 
 const PARENT: &str = "/watched";
 /// A change is repeated until about this many watchers have been notified.
-const HEARD: usize = 30_000;
+const NOTIFIED_MIN: usize = 30_000;
 const ROUNDS_MIN: usize = 3;
 
 /// One-shot watches of a znode's data and of its children, for all numbers of watchers.
@@ -83,7 +83,7 @@ struct Scene<'a> {
     round: usize,
 }
 
-/// What the rounds of one kind used for each watcher.
+/// The cost of each round for each watcher.
 struct Fired {
     cpu_us: f64,
     wall_us: f64,
@@ -98,7 +98,7 @@ impl<'a> Scene<'a> {
         Ok(Scene { server, crowd, writer, round: 0 })
     }
 
-    /// Java compiles what is used often; the first sizes must not pay for it.
+    /// Java compiles frequently used code; the first sizes must not include that.
     fn warm_up(&mut self, kinds: &[&Kind]) -> Result<()> {
         for kind in kinds {
             self.leave(kind)?;
@@ -116,7 +116,7 @@ impl<'a> Scene<'a> {
         Ok(meter.read()?.cpu_us_each(self.crowd.len()))
     }
 
-    /// One change, until the last watcher has heard of it.
+    /// One change, until the last watcher has been notified.
     fn fire(&mut self, kind: &Kind) -> Result<Used> {
         self.crowd.forget_events();
         let meter = Meter::start(self.server)?;
@@ -128,7 +128,7 @@ impl<'a> Scene<'a> {
     }
 
     fn rounds(&self) -> usize {
-        (HEARD / self.crowd.len()).max(ROUNDS_MIN)
+        (NOTIFIED_MIN / self.crowd.len()).max(ROUNDS_MIN)
     }
 
     fn repeat(&mut self, kind: &Kind) -> Result<Fired> {

@@ -1,4 +1,4 @@
-//! Very many watches of one session: the cost of setting, keeping, firing and removing one.
+//! Many watches of one session: the cost of setting, keeping, firing and removing one.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use crate::wire::{NO_NODE, Op, Session};
 /// Watches that fire, one change each.
 const FIRED_MAX: usize = 10_000;
 const REMOVED_MAX: Duration = Duration::from_secs(60);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// All numbers of watches, for one program.
 pub fn measure(lab: &Lab, program: Program, measured: &mut Measured) -> Result<()> {
@@ -58,7 +58,7 @@ fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Res
     record.ensure_whole()?;
     let (quiet, during) = (record.between(begun, closing), record.between(closing, ended));
     println!(
-        "{target}: {size} watches: CPU to leave {leave:.2} µs, to fire {fire:.1} µs, to take away {remove:.2} µs; \
+        "{target}: {size} watches: CPU to set {leave:.2} µs, to fire {fire:.1} µs, to remove {remove:.2} µs; \
          {bytes_each:.0} bytes; closed in {took_ms:.1} ms; p99 of the others' writes {:.1} ms before, {:.1} ms \
          during, at most {:.1} ms",
         quiet.p99_ms, during.p99_ms, during.longest_ms
@@ -74,12 +74,12 @@ fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Res
     server.kill()
 }
 
-/// A server may answer first and remove the watches later.
+/// A server may reply first and remove the watches later.
 fn await_none(server: &Server) -> Result<()> {
     let deadline = Instant::now() + REMOVED_MAX;
     while !server.four_letters("wchs")?.contains("Total watches:0") {
-        ensure!(Instant::now() < deadline, "watches of a session that ended are still there");
-        std::thread::sleep(LOOK_EVERY);
+        ensure!(Instant::now() < deadline, "watches of a session that has ended still exist");
+        std::thread::sleep(POLL_INTERVAL);
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! Trees of millions of znodes: memory, a snapshot and what other clients notice of it, and a start
-//! after `kill -9`.
+//! Trees of millions of znodes: memory, a snapshot and its effect on other clients, and a restart after
+//! `kill -9`.
 
 use std::time::{Duration, Instant};
 
@@ -48,7 +48,7 @@ fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Res
     record.ensure_whole()?;
     let (quiet, during) = (record.between(begun, taking), record.between(taking, ended));
     println!(
-        "{label}: {size} znodes: {bytes_each:.0} bytes, made in {fill_us:.2} µs each; snapshot in {:.1} s, {:.2} µs of CPU each; p99 of the \
+        "{label}: {size} znodes: {bytes_each:.0} bytes, created in {fill_us:.2} µs each; snapshot in {:.1} s, {:.2} µs of CPU each; p99 of the \
          others' writes {:.1} ms before, {:.1} ms during, at most {:.1} ms",
         snapshot.wall_s,
         snapshot.cpu_us_each(size),
@@ -71,7 +71,7 @@ fn one(lab: &Lab, program: Program, size: usize, measured: &mut Measured) -> Res
     Ok(())
 }
 
-/// The same server with an admin port; returns the address of that.
+/// The same server with an admin port; returns the URL of that port.
 fn with_admin(mut spec: Spec) -> Result<(Spec, String)> {
     let port = free_ports(1)?;
     spec.settings.push("admin.enableServer=true".into());
@@ -80,7 +80,7 @@ fn with_admin(mut spec: Spec) -> Result<(Spec, String)> {
     Ok((spec.property(SUPER_DIGEST.0, SUPER_DIGEST.1), format!("http://127.0.0.1:{port}")))
 }
 
-/// Asks for a snapshot and waits until it is there.
+/// Requests a snapshot and waits for it.
 fn take_snapshot(admin: &str) -> Result<()> {
     let config = ureq::Agent::config_builder().timeout_global(Some(SNAPSHOT_MAX)).build();
     let request = ureq::Agent::new_with_config(config)

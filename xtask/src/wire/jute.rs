@@ -90,7 +90,7 @@ impl<'a> Decoder<'a> {
         Ok(i64::from_be_bytes(self.take(8)?.try_into()?))
     }
 
-    /// Takes bytes, `None` where they are marked absent.
+    /// Takes bytes; `None` if they are absent.
     pub fn buffer(&mut self) -> Result<Option<Vec<u8>>> {
         let length = self.int()?;
         if length == -1 {
@@ -112,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn records_round_trip() {
         let mut record = Encoder::default();
         record.boolean(true).int(-2).long(i64::MIN).buffer(None).buffer(Some(b"")).string("/ü");
         let mut read = Decoder::new(record.bytes());

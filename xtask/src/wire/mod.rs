@@ -1,11 +1,10 @@
-//! A ZooKeeper client for tests, as small as it can be and written apart from the server's own
-//! codec.
+//! A minimal ZooKeeper client for tests, independent of the server's own codec.
 //!
-//! In: an address. Out: blocking requests, one reply each, the raw error code of every reply, and
-//! the events that came between. It shares no code with `crates/proto` on purpose: a mistake made
-//! there must not be hidden by the same mistake here. A session can be moved to another server with
-//! its [`Ticket`]; the caller decides when and where. Not here: pings (tests are shorter than
-//! a session timeout, or never idle).
+//! In: an address. Out: blocking requests, one reply each, the raw error code of every reply, and the
+//! events received in between. It shares no code with `crates/proto` on purpose: a mistake there must not
+//! be hidden by the same mistake here. A session can be moved to another server with its [`Ticket`]; the
+//! caller decides when and where. Not here: pings (tests are shorter than a session timeout, or never
+//! idle).
 
 mod jute;
 mod op;
@@ -24,25 +23,25 @@ const IO_TIMEOUT: Duration = Duration::from_secs(30);
 const FRAME_BYTES_MAX: usize = 64 << 20;
 const XID_EVENT: i32 = -1;
 const XID_AUTH: i32 = -4;
-/// The error code for a node that is not there.
+/// The error code for a missing node.
 pub const NO_NODE: i32 = -101;
-/// The error code for a node that has another version than the one given.
+/// The error code for a wrong version.
 pub const BAD_VERSION: i32 = -103;
-/// The error code for a node that is there already.
+/// The error code for an existing node.
 pub const NODE_EXISTS: i32 = -110;
-/// The error code for a session that is over.
+/// The error code for a session that has ended.
 pub const SESSION_EXPIRED: i32 = -112;
-/// The error code for a session that has gone on elsewhere.
+/// The error code for a session that has moved.
 pub const SESSION_MOVED: i32 = -118;
-/// The kind of an event: the node was made.
+/// The kind of an event: the node was created.
 pub const CREATED: i32 = 1;
 /// The kind of an event: the node was deleted.
 pub const DELETED: i32 = 2;
 /// The kind of an event: the node's data was set.
 pub const DATA_CHANGED: i32 = 3;
-/// The kind of an event: a child was made or deleted.
+/// The kind of an event: a child was created or deleted.
 pub const CHILDREN_CHANGED: i32 = 4;
-/// Flag of create: the node goes with its session.
+/// Flag of create: the node is deleted with its session.
 pub const EPHEMERAL: i32 = 1;
 /// Flag of create: the parent's counter is appended to the name.
 pub const SEQUENTIAL: i32 = 2;
@@ -59,39 +58,39 @@ pub struct Session {
 /// What a client presents to continue its session on another connection.
 #[derive(Clone, Debug)]
 pub struct Ticket {
-    /// The session's id; 0 asks for a new session.
+    /// The session's id; 0 requests a new session.
     pub id: i64,
-    /// The newest zxid that the client has seen; a server that is behind it refuses the client.
+    /// The newest zxid that the client has seen; a server that lags behind it rejects the client.
     pub last_zxid: i64,
     timeout_ms: i32,
     password: Vec<u8>,
 }
 
 impl Ticket {
-    /// Asks for a new session.
+    /// Requests a new session.
     pub fn new(timeout_ms: i32) -> Ticket {
         Ticket { id: 0, last_zxid: 0, timeout_ms, password: vec![0; 16] }
     }
 }
 
-/// What came back for one request.
+/// The reply to one request.
 pub struct Reply {
-    /// The newest zxid of the server that answered, or that of the write itself.
+    /// The newest zxid of the server that replied, or that of the write itself.
     pub zxid: i64,
     /// 0 or a ZooKeeper error code.
     pub err: i32,
-    /// The record behind the header; empty when `err` is not 0.
+    /// The record after the header; empty if `err` is not 0.
     pub body: Vec<u8>,
 }
 
 /// A watch has fired.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The zxid of the change; -1 where setWatches2 found out later.
+    /// The zxid of the change; -1 if setWatches2 found it later.
     pub zxid: i64,
     /// [`CREATED`], [`DELETED`], [`DATA_CHANGED`] or [`CHILDREN_CHANGED`].
     pub kind: i32,
-    /// Of which node.
+    /// The path of the node.
     pub path: String,
 }
 
@@ -102,8 +101,8 @@ impl Session {
         opened.context("the server refused the session")
     }
 
-    /// Opens a new session or continues one, according to the ticket; `None` when the server says that
-    /// the session is over. `patience` is how long this connection waits for any one answer.
+    /// Opens a new session or continues one, according to the ticket; `None` if the server reports that the
+    /// session has ended. `patience` limits how long this connection waits for a reply.
     pub fn open(address: &str, ticket: &Ticket, patience: Duration) -> Result<Option<Session>> {
         let mut stream = TcpStream::connect_timeout(&address.parse()?, patience)
             .with_context(|| format!("connecting to {address}"))?;
@@ -132,7 +131,7 @@ impl Session {
         &self.ticket
     }
 
-    /// Adds credentials; an error when the server refuses them.
+    /// Adds credentials; fails if the server rejects them.
     pub fn add_auth(&mut self, scheme: &str, credentials: &str) -> Result<()> {
         ensure!(self.in_flight.is_empty(), "authentication behind unanswered requests");
         let mut packet = Encoder::default();
@@ -177,7 +176,7 @@ impl Session {
         self.stream.write_all(bytes).context("sending bytes")
     }
 
-    /// The reply to the oldest request not yet answered.
+    /// Returns the reply to the oldest unanswered request.
     pub fn receive(&mut self) -> Result<Reply> {
         let expected = self.in_flight.pop_front().context("no request is waiting for a reply")?;
         loop {
@@ -196,7 +195,7 @@ impl Session {
         }
     }
 
-    /// Returns the oldest event that was not returned yet; waits for one when there is none.
+    /// Returns the oldest event that was not returned yet; waits for one if there is none.
     pub fn next_event(&mut self) -> Result<Event> {
         if let Some(event) = self.events.pop_front() {
             return Ok(event);
@@ -210,30 +209,30 @@ impl Session {
         decode_event(zxid, &mut reply)
     }
 
-    /// The events that came before the last reply and that were not returned yet.
+    /// Returns the events received before the last reply that were not returned yet.
     pub fn take_events(&mut self) -> Vec<Event> {
         self.events.drain(..).collect()
     }
 
-    /// One request and its reply, whatever its error code.
+    /// Sends a request and returns its reply, whatever its error code.
     pub fn call(&mut self, op: &Op) -> Result<Reply> {
         self.send(op)?;
         self.receive()
     }
 
-    /// One request that must be answered with this error code.
+    /// Sends a request that must fail with this error code.
     pub fn expect(&mut self, err: i32, op: &Op) -> Result<Reply> {
         let reply = self.call(op)?;
         ensure!(reply.err == err, "{op:?}: expected error code {err}, got {}", reply.err);
         Ok(reply)
     }
 
-    /// One request that must succeed.
+    /// Sends a request that must succeed.
     pub fn ok(&mut self, op: &Op) -> Result<Reply> {
         self.expect(0, op)
     }
 
-    /// Ends the session; its ephemeral nodes go with it. Dropping a `Session` only drops the
+    /// Ends the session; its ephemeral nodes are deleted with it. Dropping a `Session` only closes the
     /// connection.
     pub fn close(mut self) -> Result<()> {
         self.ok(&Op::CloseSession).map(drop)
@@ -245,7 +244,7 @@ impl Session {
         decode_data(&reply)
     }
 
-    /// The Stat of a node, `None` when there is no such node.
+    /// The Stat of a node, `None` if there is no such node.
     pub fn exists(&mut self, path: &str) -> Result<Option<Stat>> {
         let reply = self.call(&Op::exists(path))?;
         match reply.err {
@@ -255,7 +254,7 @@ impl Session {
         }
     }
 
-    /// Waits until this server has seen everything that was committed before.
+    /// Waits until this server has applied everything that was committed before.
     pub fn sync(&mut self) -> Result<()> {
         self.ok(&Op::sync("/")).map(drop)
     }

@@ -60,11 +60,11 @@ pub struct Acl {
     pub perms: i32,
     /// `world`, `digest`, `ip`, …
     pub scheme: String,
-    /// Who, in the scheme's own words.
+    /// The id, in the scheme's own form.
     pub id: String,
 }
 
-/// The mode of addWatch that tells of everything below a node.
+/// The mode of addWatch that covers everything below a node.
 const PERSISTENT_RECURSIVE: i32 = 1;
 
 /// The ACL that allows everything to every client, as (perms, scheme, id).
@@ -73,7 +73,7 @@ const WORLD_ALL: &[(i32, &str, &str)] = &[(31, "world", "anyone")];
 /// A request.
 #[derive(Clone, Debug)]
 pub enum Op {
-    /// create, create2, createContainer or createTTL, as `kind` says.
+    /// create, create2, createContainer or createTTL, according to `kind`.
     Create {
         kind: Kind,
         path: String,
@@ -96,9 +96,9 @@ pub enum Op {
     Multi(Vec<Op>),
     /// Servers that join and ids that leave, each comma-separated or empty.
     Reconfig { joining: String, leaving: String },
-    /// Leaves a persistent recursive watch.
+    /// Sets a persistent recursive watch.
     AddWatch { path: String },
-    /// Leaves watches again on a new connection; fires those that missed something since `since`.
+    /// Sets watches again on a new connection; fires those that missed a change since `since`.
     SetWatches { since: i64, watches: Watches },
     /// A step of a SASL login.
     Sasl { token: Option<Vec<u8>> },
@@ -109,13 +109,13 @@ pub enum Op {
 /// The watches of a client, by the list in which setWatches2 names them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Watches {
-    /// Left by getData, and by exists where there was a node.
+    /// Set by getData, and by exists for an existing node.
     pub data: BTreeSet<String>,
-    /// Left by exists where there was none.
+    /// Set by exists for a missing node.
     pub exist: BTreeSet<String>,
-    /// Left by getChildren.
+    /// Set by getChildren.
     pub child: BTreeSet<String>,
-    /// Left by addWatch.
+    /// Set by addWatch.
     pub recursive: BTreeSet<String>,
 }
 
@@ -127,8 +127,8 @@ impl Watches {
 }
 
 impl Op {
-    /// A create of the kind that `flags` says: 0 persistent, 1 ephemeral, 2 sequential, 4
-    /// container, 5 and 6 TTL.
+    /// A create of the kind given by `flags`: 0 persistent, 1 ephemeral, 2 sequential, 4 container, 5 and 6
+    /// TTL.
     pub fn create(path: &str, data: Option<&[u8]>, flags: i32) -> Op {
         let kind = match flags {
             4 => Kind::CreateContainer,
@@ -195,7 +195,7 @@ impl Op {
         Op::Read { kind: Kind::GetChildren2, path: path.into(), watch: false }
     }
 
-    /// The same read, leaving a watch.
+    /// The same read, with a watch.
     pub fn watched(mut self) -> Op {
         if let Op::Read { watch, .. } = &mut self {
             *watch = true;
@@ -229,7 +229,7 @@ impl Op {
         }
     }
 
-    /// The record behind the request's header.
+    /// The record after the request's header.
     pub fn encode(&self, out: &mut Encoder) {
         match self {
             Op::Create { kind, path, data, acl, flags, ttl_ms } => {
@@ -333,7 +333,7 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// The zxid that made the node.
+    /// The zxid that created the node.
     pub fn czxid(&self) -> i64 {
         self.head[0]
     }

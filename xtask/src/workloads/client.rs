@@ -14,18 +14,18 @@ use crate::wire::{CHILDREN_CHANGED, DELETED, Event, Kind, NO_NODE, Op, Session, 
 
 const RETRY: Duration = Duration::from_millis(10);
 const CLOSE_MAX: Duration = Duration::from_secs(30);
-/// The session timeout that clients ask for.
+/// The session timeout that clients request.
 pub const TIMEOUT_MS: i32 = 6_000;
-/// As patient as ordinary clients, which leave a silent server before their session expires.
-const PATIENCE: Duration = Duration::from_millis(TIMEOUT_MS as u64 / 3);
+/// As ordinary clients, which leave a silent server before their session expires.
+const REPLY_MAX: Duration = Duration::from_millis(TIMEOUT_MS as u64 / 3);
 
-/// What all clients of one run have in common.
+/// State shared by all clients of one run.
 pub struct Shared {
     /// The client addresses of all servers.
     pub addresses: Vec<String>,
-    /// When the run began.
+    /// When the run started.
     pub began: Instant,
-    /// Set when it is time to end.
+    /// Set to stop the clients.
     pub stop: AtomicBool,
 }
 
@@ -33,13 +33,13 @@ pub struct Shared {
 pub struct Client {
     number: usize,
     shared: Arc<Shared>,
-    /// Counts what was acknowledged, over all clients of the workload.
+    /// Counts acknowledged requests, over all clients of the workload.
     acknowledged: Arc<AtomicU64>,
-    /// What decides its choices.
+    /// The source of its choices.
     pub rng: Rng,
     session: Option<Session>,
     ticket: Ticket,
-    /// Whether it shows the super user's credentials on each connection.
+    /// Whether it sends the super user's credentials on each connection.
     pub super_user: bool,
     watches: Watches,
     records: Vec<Record>,
@@ -47,7 +47,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Client `number` of a workload; connects with the first request.
+    /// Creates client `number` of a workload; it connects with the first request.
     pub fn new(
         number: usize,
         seed: u64,
@@ -73,33 +73,33 @@ impl Client {
         self.ticket.id
     }
 
-    /// The watches that this session has.
+    /// The watches of this session.
     pub fn watches(&self) -> &Watches {
         &self.watches
     }
 
-    /// Data that no other request has.
+    /// Returns data that no other request has.
     pub fn unique(&mut self) -> String {
         self.count += 1;
         format!("c{}-{}", self.number, self.count)
     }
 
-    /// Whether it is time to end.
+    /// Whether the client should stop.
     pub fn is_stopped(&self) -> bool {
         self.shared.stop.load(Ordering::Relaxed)
     }
 
-    /// Rests for up to this long.
+    /// Sleeps for up to this long.
     pub fn rest(&mut self, max_ms: u64) {
         std::thread::sleep(self.rng.between(0, max_ms));
     }
 
-    /// One request; `None` when there is no connection to send it on.
+    /// Sends one request; `None` if there is no connection.
     pub fn call(&mut self, op: Op) -> Option<Outcome> {
         self.calls(vec![op]).pop()
     }
 
-    /// Sends all, then reads all replies. Empty when there is no connection to send them on.
+    /// Sends all requests, then reads all replies. Empty if there is no connection.
     pub fn calls(&mut self, ops: Vec<Op>) -> Vec<Outcome> {
         let Some(mut session) = self.connection() else {
             std::thread::sleep(RETRY);
@@ -159,13 +159,13 @@ impl Client {
         }
     }
 
-    /// The connection there is, or one try to make one.
+    /// Returns the connection, or makes one attempt to connect.
     fn connection(&mut self) -> Option<Session> {
         if let Some(session) = self.session.take() {
             return Some(session);
         }
         let address = self.rng.pick(&self.shared.addresses).clone();
-        match Session::open(&address, &self.ticket, PATIENCE) {
+        match Session::open(&address, &self.ticket, REPLY_MAX) {
             Ok(Some(session)) => self.begin(session),
             Ok(None) => {
                 self.note(Note::Expired);
@@ -176,7 +176,7 @@ impl Client {
         }
     }
 
-    /// Credentials and watches, which belong to a connection and not to the session.
+    /// Sends credentials and watches, which belong to a connection and not to the session.
     fn begin(&mut self, mut session: Session) -> Option<Session> {
         let asked = self.ticket.id;
         self.ticket = session.ticket().clone();
@@ -198,12 +198,12 @@ impl Client {
         self.watches = Watches::default();
     }
 
-    /// Drops the connection; the session continues with the next request, at any server.
+    /// Closes the connection; the session continues with the next request, at any server.
     pub fn disconnect(&mut self) {
         self.session = None;
     }
 
-    /// Tries once to end the session; true when it is certain to be over.
+    /// Makes one attempt to end the session; true if it has certainly ended.
     pub fn close(&mut self) -> bool {
         let closed = matches!(self.call(Op::CloseSession), Some(Outcome::Done { .. }));
         if closed {
@@ -220,14 +220,14 @@ impl Client {
             self.close();
         }
         if self.ticket.id != 0 {
-            // It expires; the verdict waits for that.
+            // It expires; the final check waits for that.
             self.note(Note::Expired);
         }
         self.records
     }
 }
 
-/// Notes the watch that a request has left.
+/// Records the watch that a request has set.
 fn keep(watches: &mut Watches, op: &Op, outcome: &Outcome) {
     let done = matches!(outcome, Outcome::Done { .. });
     let absent = matches!(outcome, Outcome::Refused { err: NO_NODE, .. });
@@ -243,7 +243,7 @@ fn keep(watches: &mut Watches, op: &Op, outcome: &Outcome) {
     paths.insert(path.clone());
 }
 
-/// Takes back the watches that an event has used up.
+/// Removes the watches that an event has used up.
 fn fire(watches: &mut Watches, event: &Event) {
     let Event { kind, path, .. } = event;
     if *kind != CHILDREN_CHANGED {

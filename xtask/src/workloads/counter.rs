@@ -1,8 +1,8 @@
-//! A counter in two nodes that only multis change: both always have the same value.
+//! A counter in two nodes that are changed only by multis: both always have the same value.
 //!
-//! A client counts by reading both and setting both on condition of the versions read. Any two replies that
-//! show the same version, of either node, show the same value and mzxid; the value is the version;
-//! and the final value is the number of acknowledged multis, plus at most those of unknown outcome.
+//! A client counts by reading both and setting both on condition of the versions read. Any two replies with
+//! the same version, of either node, have the same value and mzxid; the value is the version; and the final
+//! value is the number of acknowledged multis, plus at most those of unknown outcome.
 
 use std::collections::BTreeMap;
 
@@ -53,13 +53,13 @@ impl Worker for Counter {
     }
 }
 
-/// The number that a node's data begins with.
+/// The number at the start of a node's data.
 fn value(data: Option<&[u8]>) -> Option<i32> {
     let text = std::str::from_utf8(data?).ok()?;
     text.split(' ').next()?.parse().ok()
 }
 
-/// Both nodes are the same at each version, and nothing is counted twice or not at all.
+/// Both nodes are equal at each version, and every count happens exactly once.
 pub fn check(records: &[Record], root: &str, end: &Nodes) -> Findings {
     let mut findings = Findings::default();
     let (mut acknowledged, mut unknown) = (0, 0);
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_is_what_was_counted() {
+    fn the_final_value_is_the_count() {
         assert!(findings(vec![count(5, 1), count(6, 2)], "2 x").is_empty());
         assert_eq!(findings(vec![count(5, 1), count(6, 2)], "1 x").lost.len(), 2);
         assert_eq!(findings(vec![count(5, 1)], "2 x").wrong.len(), 2);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn both_nodes_are_the_same() {
+    fn both_nodes_are_equal() {
         let other = |zxid, data: &str| read("/counter/right", data, 9, stat(1, zxid, 1, data));
         assert!(findings(vec![count(5, 1), other(5, "1 x")], "1 x").is_empty());
         assert_eq!(findings(vec![count(5, 1), other(5, "1 y")], "1 x").wrong.len(), 1);

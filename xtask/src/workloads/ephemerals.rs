@@ -1,8 +1,8 @@
 //! Ephemeral nodes of sessions that move between servers on purpose.
 //!
-//! That a node has the right owner, exists while its session is open and is deleted with it is checked for all
-//! histories: no reply may show it missing while the session still wrote, and none may show it after
-//! the session's acknowledged end. Here sessions are moved often and closed at times, and all of them
+//! That a node has the right owner, exists while its session is open and is deleted with it is checked for
+//! all histories: no reply may show it missing while the session still wrote, and none may show it after
+//! the session's acknowledged end. Here sessions are moved often and sometimes closed, and all of them
 //! compete for the same lock: only one session may hold it at a time.
 
 use std::collections::BTreeMap;
@@ -20,10 +20,10 @@ const OLD_MAX: usize = 5;
 struct Holder {
     root: String,
     lock: String,
-    /// The session whose nodes these are.
+    /// The session that owns these nodes.
     session: i64,
     own: Vec<String>,
-    /// Nodes of earlier sessions, which are or soon will be gone.
+    /// Nodes of earlier sessions, which are or soon will be deleted.
     old: Vec<String>,
 }
 
@@ -101,15 +101,15 @@ impl Holder {
         }
     }
 
-    /// Reads all nodes of this session, and of those before it.
+    /// Reads all nodes of this session and of the earlier ones.
     fn look(&self, client: &mut Client) {
         let paths = self.own.iter().chain(&self.old);
         client.calls(paths.map(|path| Op::get_data(path)).collect());
     }
 }
 
-/// No client gets the lock while another holds it: between two acknowledged creates, the first
-/// one's holder has deleted it, or its session may be over.
+/// No client gets the lock while another holds it: between two acknowledged creates, the first holder has
+/// deleted it, or its session may have ended.
 pub fn check(records: &[Record], root: &str) -> Findings {
     let mut findings = Findings::default();
     let lock = lock(root);
@@ -175,7 +175,7 @@ mod tests {
     use super::*;
     use crate::workloads::history::made::*;
 
-    fn take(session: i64, zxid: i64) -> (i64, Op, Outcome) {
+    fn acquire(session: i64, zxid: i64) -> (i64, Op, Outcome) {
         let answer = Answer::Created("/e/lock".into(), stat(zxid, zxid, 0, ""));
         (session, Op::create("/e/lock", None, EPHEMERAL), done(zxid, answer))
     }
@@ -190,14 +190,14 @@ mod tests {
 
     #[test]
     fn one_session_at_a_time_holds_the_lock() {
-        assert_eq!(findings(vec![take(1, 5), take(2, 9)]).wrong.len(), 1);
+        assert_eq!(findings(vec![acquire(1, 5), acquire(2, 9)]).wrong.len(), 1);
         let delete = (1, Op::delete("/e/lock", 0), done(7, Answer::Nothing));
-        assert!(findings(vec![take(1, 5), delete, take(2, 9)]).is_empty());
+        assert!(findings(vec![acquire(1, 5), delete, acquire(2, 9)]).is_empty());
         let close = |zxid| (1, Op::CloseSession, done(zxid, Answer::Nothing));
-        assert!(findings(vec![take(1, 5), close(7), take(2, 9)]).is_empty());
-        assert_eq!(findings(vec![take(1, 5), close(10), take(2, 9)]).wrong.len(), 1);
+        assert!(findings(vec![acquire(1, 5), close(7), acquire(2, 9)]).is_empty());
+        assert_eq!(findings(vec![acquire(1, 5), close(10), acquire(2, 9)]).wrong.len(), 1);
         let maybe = (1, Op::CloseSession, Outcome::Unknown);
-        assert!(findings(vec![take(1, 5), maybe, take(2, 9)]).is_empty());
+        assert!(findings(vec![acquire(1, 5), maybe, acquire(2, 9)]).is_empty());
     }
 
     #[test]

@@ -9,64 +9,64 @@ use anyhow::{Result, bail, ensure};
 
 use crate::wire::{Decoder, Event, Kind, Op, Stat};
 
-/// Stands in a multi's reply for an operation that failed, or that did not happen since another did.
+/// In a multi's reply for an operation that failed, or was not executed because another failed.
 const ERROR_RESULT: i32 = -1;
 
-/// One thing that a client saw.
+/// An observation of a client.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// In which session.
+    /// The session.
     pub session: i64,
-    /// What it saw.
+    /// The observation.
     pub note: Note,
 }
 
-/// What a client can see.
+/// What a client can observe.
 #[derive(Clone, Debug)]
 pub enum Note {
     /// It has a new connection, on which it presented this session; 0 for a new one.
     Connected(i64),
-    /// A request and what became of it.
+    /// A request and its outcome.
     Call(Box<Call>),
     /// A watch fired.
     Event(Event),
-    /// The servers say that the session is over.
+    /// The servers report that the session has ended.
     Expired,
 }
 
-/// A request and what became of it.
+/// A request and its outcome.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// What was asked.
+    /// The request.
     pub op: Op,
     /// When it was sent, since the start of the run.
     pub start: Duration,
-    /// When the reply was there, or the connection gone.
+    /// When the reply arrived, or the connection was lost.
     pub end: Duration,
-    /// What became of it.
+    /// The outcome.
     pub outcome: Outcome,
 }
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// It was carried out.
+    /// It was executed.
     Done {
         /// The zxid in the reply's header.
         zxid: i64,
         /// The rest of the reply.
         answer: Answer,
     },
-    /// It was refused and changed nothing.
+    /// It was rejected and changed nothing.
     Refused {
         /// The zxid in the reply's header.
         zxid: i64,
         /// The error code; in a multi, that of the operation that failed.
         err: i32,
-        /// Which operation of a multi failed; otherwise 0.
+        /// The operation of a multi that failed; otherwise 0.
         at: usize,
     },
-    /// The connection broke before the reply.
+    /// The connection was lost before the reply.
     Unknown,
 }
 
@@ -81,16 +81,16 @@ pub enum Answer {
     Stat(Stat),
     /// Of create2.
     Created(String, Stat),
-    /// Of getChildren2: names in the order of the alphabet.
+    /// Of getChildren2: names in alphabetical order.
     Children(Vec<String>, Stat),
-    /// Of multi: one answer an operation.
+    /// Of multi: one answer for each operation.
     Multi(Vec<Answer>),
-    /// Bytes that are no reply to this request, and why.
+    /// Bytes that are not a reply to this request, and why.
     Unreadable(String),
 }
 
 impl Outcome {
-    /// Reads a reply.
+    /// Decodes a reply.
     pub fn of(op: &Op, zxid: i64, err: i32, body: &[u8]) -> Outcome {
         if err != 0 {
             return Outcome::Refused { zxid, err, at: 0 };
@@ -125,7 +125,7 @@ fn decode(op: &Op, from: &mut Decoder) -> Result<Answer> {
             Answer::Children(names, Stat::decode(from)?)
         }
         Kind::AddWatch => {
-            ensure!(from.int()? == 0, "addWatch says that it failed");
+            ensure!(from.int()? == 0, "addWatch reports a failure");
             Answer::Nothing
         }
         Kind::Sync => {
@@ -137,7 +137,7 @@ fn decode(op: &Op, from: &mut Decoder) -> Result<Answer> {
     })
 }
 
-/// The answers, or which operation failed and how.
+/// The answers, or the operation that failed and its error.
 fn decode_multi(ops: &[Op], from: &mut Decoder) -> Result<Result<Answer, (usize, i32)>> {
     let (mut answers, mut errors) = (Vec::new(), Vec::new());
     for op in ops {
@@ -156,14 +156,14 @@ fn decode_multi(ops: &[Op], from: &mut Decoder) -> Result<Result<Answer, (usize,
     if errors.is_empty() {
         return Ok(Ok(Answer::Multi(answers)));
     }
-    ensure!(answers.is_empty(), "a multi was carried out in part");
+    ensure!(answers.is_empty(), "a multi was partially executed");
     let failed = errors.iter().position(|err| *err != 0);
     let failed = failed.map(|at| (at, errors[at]));
     failed.map(Err).ok_or_else(|| anyhow::anyhow!("a multi failed without an error"))
 }
 
 impl Call {
-    /// The operations that it asks for: those of a multi, or itself.
+    /// The operations of a multi, or the operation itself.
     pub fn ops(&self) -> &[Op] {
         match &self.op {
             Op::Multi(ops) => ops,
@@ -171,7 +171,7 @@ impl Call {
         }
     }
 
-    /// What was carried out: the zxid, and each operation with its answer.
+    /// What was executed: the zxid, and each operation with its answer.
     pub fn done(&self) -> Option<(i64, Vec<(&Op, &Answer)>)> {
         match &self.outcome {
             Outcome::Done { zxid, answer: Answer::Multi(answers) } => {
@@ -182,7 +182,7 @@ impl Call {
         }
     }
 
-    /// The zxid in the reply's header, where there was one that tells of the server's state.
+    /// The zxid in the reply's header, if it describes the server's state.
     pub fn zxid(&self) -> Option<i64> {
         match &self.outcome {
             Outcome::Done { zxid, .. } => Some(*zxid),
@@ -203,7 +203,7 @@ pub fn is_over(err: i32) -> bool {
     err == crate::wire::SESSION_EXPIRED || err == crate::wire::SESSION_MOVED
 }
 
-/// All calls with their session, in the order of the records.
+/// All calls with their sessions, in the order of the records.
 pub fn calls(records: &[Record]) -> impl Iterator<Item = (i64, &Call)> {
     records.iter().filter_map(|record| match &record.note {
         Note::Call(call) => Some((record.session, &**call)),
@@ -211,12 +211,12 @@ pub fn calls(records: &[Record]) -> impl Iterator<Item = (i64, &Call)> {
     })
 }
 
-/// Histories made by hand, for the tests of checkers.
+/// Hand-made histories for the tests of checkers.
 #[cfg(test)]
 pub mod made {
     use super::*;
 
-    /// A Stat of a node made at `czxid` and last set at `mzxid`.
+    /// A Stat of a node created at `czxid` and last set at `mzxid`.
     pub fn stat(czxid: i64, mzxid: i64, version: i32, data: &str) -> Stat {
         Stat {
             head: [czxid, mzxid, 0, 0],
@@ -233,24 +233,24 @@ pub mod made {
         Record { session: 1, note: Note::Call(Box::new(Call { op, start, end, outcome })) }
     }
 
-    /// A call whose time does not matter: each begins when the one before has ended.
+    /// A call whose time does not matter: each starts when the previous one has ended.
     pub fn next(records: &mut Vec<Record>, session: i64, op: Op, outcome: Outcome) {
         let start = records.len() as u64 * 10;
         let record = call(start, start + 5, op, outcome);
         records.push(Record { session, ..record });
     }
 
-    /// Carried out.
+    /// Executed.
     pub fn done(zxid: i64, answer: Answer) -> Outcome {
         Outcome::Done { zxid, answer }
     }
 
-    /// Refused.
+    /// Rejected.
     pub fn refused(zxid: i64, err: i32) -> Outcome {
         Outcome::Refused { zxid, err, at: 0 }
     }
 
-    /// A create that was carried out at this zxid.
+    /// A create that was executed at this zxid.
     pub fn created(path: &str, data: &str, zxid: i64) -> (Op, Outcome) {
         let answer = Answer::Created(path.into(), stat(zxid, zxid, 0, data));
         (Op::create(path, Some(data.as_bytes()), 0), done(zxid, answer))
@@ -277,7 +277,7 @@ mod tests {
     use crate::wire::Encoder;
 
     #[test]
-    fn a_failed_multi_is_refused_with_its_own_error() {
+    fn a_failed_multi_is_rejected_with_its_own_error() {
         let ops = vec![Op::check("/a", 1), Op::set_data("/b", None, 2), Op::check("/c", 3)];
         let mut body = Encoder::default();
         for err in [0, -103, -2] {
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_too_many_are_noticed() {
+    fn trailing_bytes_are_detected() {
         let outcome = Outcome::of(&Op::delete("/a", -1), 5, 0, &[0]);
         assert!(matches!(outcome, Outcome::Done { answer: Answer::Unreadable(_), .. }));
     }

@@ -1,7 +1,7 @@
 //! Unique ids: the numbers of sequential nodes.
 //!
-//! No name is used twice, by any server or in any epoch, and the numbers that all clients get rise
-//! with the zxids. Old nodes are deleted again, as by clients that only need the number.
+//! No name is used twice, by any server or in any epoch, and the numbers that all clients get increase with
+//! the zxids. Old nodes are deleted again, as by clients that only need the number.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -48,13 +48,13 @@ impl Worker for Taker {
     }
 }
 
-/// Each name once; numbers rise with zxids, over all clients.
+/// Each name is assigned once; numbers increase with zxids, over all clients.
 pub fn check(records: &[Record]) -> Findings {
     let mut findings = Findings::default();
     let mut taken: BTreeMap<&str, i64> = BTreeMap::new();
     for (zxid, path) in created(records) {
         if let Some(first) = taken.insert(path, zxid) {
-            findings.wrong.push(format!("{path} was given out at {first:#x} and at {zxid:#x}"));
+            findings.wrong.push(format!("{path} was assigned at {first:#x} and at {zxid:#x}"));
         }
     }
     let mut by_zxid: Vec<(i64, &str)> =
@@ -62,7 +62,7 @@ pub fn check(records: &[Record]) -> Findings {
     by_zxid.sort_unstable();
     for pair in by_zxid.windows(2) {
         if number(pair[0].1) >= number(pair[1].1) {
-            findings.wrong.push(format!("{} was given out before {}", pair[0].1, pair[1].1));
+            findings.wrong.push(format!("{} was assigned before {}", pair[0].1, pair[1].1));
         }
     }
     findings

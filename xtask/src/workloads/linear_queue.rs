@@ -1,8 +1,8 @@
 //! A queue with an order: clients take the item with the lowest number.
 //!
-//! Numbers rise with each item, so that no lower one can come while a client that has seen the lowest
-//! deletes it. The acknowledged deletes, in the order of their zxids, therefore have rising numbers, and
-//! so have the creates. What must hold of a queue without an order must hold here too.
+//! Numbers increase with each item, so no lower one can be added while a client that has seen the lowest
+//! deletes it. The acknowledged deletes, in the order of their zxids, therefore have increasing numbers,
+//! and so have the creates. The rules for an unordered queue apply here too.
 
 use super::check::Findings;
 use super::history::Record;

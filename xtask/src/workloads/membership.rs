@@ -1,10 +1,10 @@
-//! Membership: one client takes a server out of the ensemble or makes it an observer, and puts it
-//! back, again and again, while all other workloads continue.
+//! Membership: one client repeatedly removes a server from the ensemble or makes it an observer, and
+//! restores it, while all other workloads continue.
 //!
-//! At most one server is changed at a time, so that old and new majorities overlap whatever the
-//! outcome of a request. A reply shows the requested membership, with the request's own
-//! zxid as its version, and a read shows no older membership than its zxid allows. The effect on other
-//! workloads is covered by their own checks.
+//! At most one server is changed at a time, so that old and new majorities overlap whatever the outcome of
+//! a request. A reply shows the requested membership, with the request's own zxid as its version, and a
+//! read shows no older membership than its zxid allows. The effect on other workloads is covered by their
+//! own checks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,11 +19,11 @@ use crate::verdict::CONFIG_NODE;
 use crate::wire::Op;
 
 const RESTORE_MAX: Duration = Duration::from_secs(60);
-/// How many steps a membership stays, on average.
+/// How many steps a membership lasts, on average.
 const STEPS: usize = 30;
 const PARTICIPANT: &str = ":participant";
 
-/// The id of a server that may be out of the ensemble; 0 when all are in.
+/// The id of a server that may be out of the ensemble; 0 if all are members.
 #[derive(Clone, Default)]
 pub struct Absent(Arc<AtomicUsize>);
 
@@ -38,9 +38,9 @@ struct Changer {
     /// Each server's line in the membership, as `server.1=…:participant;…`.
     servers: Vec<String>,
     absent: Absent,
-    /// What is asked for until it is done.
+    /// The change that is requested until it is done.
     pending: Option<Change>,
-    /// What must follow.
+    /// The change that must follow.
     then: Option<Change>,
 }
 
@@ -48,7 +48,7 @@ struct Changer {
 struct Change {
     id: usize,
     op: Op,
-    /// Whether the server is in when it is done.
+    /// Whether the server is a member afterwards.
     is_in: bool,
 }
 
@@ -62,7 +62,7 @@ impl Worker for Changer {
         client.super_user = true;
         match self.pending.take() {
             Some(change) => self.try_once(client, change),
-            // A membership stays for a while, so that faults meet it.
+            // A membership lasts for a while, so that faults happen during it.
             None if client.rng.below(STEPS) > 0 => drop(client.call(Op::get_data(CONFIG_NODE))),
             None if self.then.is_some() => self.pending = self.then.take(),
             None => self.plan(client),
@@ -104,7 +104,7 @@ impl Changer {
             self.absent.0.store(0, Ordering::SeqCst);
         }
         if !is_done {
-            // It may have to wait until enough servers are there; asking twice changes nothing.
+            // It may have to wait until enough servers are running; requesting it twice changes nothing.
             client.rest(200);
             self.pending = Some(change);
         }
@@ -146,10 +146,10 @@ fn check_reply(op: &Op, zxid: i64, answer: &Answer) -> Result<(), String> {
     let text = text(data.as_deref());
     let has = |start: &str| text.lines().any(|line| line.starts_with(start));
     if !joining.is_empty() && !has(joining) {
-        return Err("the server that joins is not there".into());
+        return Err("the joining server is missing".into());
     }
     if !leaving.is_empty() && has(&format!("server.{leaving}=")) {
-        return Err("the server that leaves is there".into());
+        return Err("the leaving server is still a member".into());
     }
     match version(&text) {
         Some(version) if version == zxid => Ok(()),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reply_shows_what_was_asked_for() {
+    fn a_reply_shows_the_requested_membership() {
         let findings = |op, text: &str| check(&history([reply(op, 0x1a, text)]));
         assert!(findings(leave(), &format!("{ONE}\nversion=1a")).is_empty());
         assert_eq!(findings(leave(), &format!("{ONE}\n{TWO}\nversion=1a")).wrong.len(), 1);

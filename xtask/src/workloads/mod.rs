@@ -1,10 +1,10 @@
 //! Workloads: clients that use an ensemble as programs do, while faults are injected, and record
 //! every reply.
 //!
-//! In: addresses, which workloads, a seed. Out: for each workload how its requests ended, and the
-//! violations. Each workload is a file: what its clients do next (`Worker::step`), and what must
-//! hold for its history in addition to the rules for all histories (`check`). Every workload writes below
-//! its own node, so that its history explains everything there.
+//! In: addresses, which workloads, a seed. Out: for each workload the counts of its requests, and the
+//! violations. Each workload is a file: what its clients do next (`Worker::step`), and what must hold for
+//! its history in addition to the rules for all histories (`check`). Every workload writes below its own
+//! node, so that its history explains everything there.
 
 mod check;
 mod client;
@@ -41,19 +41,19 @@ use queue::Take;
 
 const PREPARE_MAX: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
-/// The longest rest between two steps of a client.
+/// The longest pause between two steps of a client.
 const REST_MAX_MS: u64 = 40;
 
 /// A way to use an ensemble.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
 pub enum Workload {
-    /// Nodes of all kinds, each made, set and deleted by one client alone.
+    /// Nodes of all kinds, each created, set and deleted by one client alone.
     Nodes,
     /// Registers: reads, writes, and writes on condition of a version (compare and set).
     Register,
     /// Sets: unique children are added and listed; none may be lost.
     Set,
-    /// Unique ids: the numbers of sequential nodes, none given out twice.
+    /// Unique ids: the numbers of sequential nodes, none assigned twice.
     Ids,
     /// A counter in two nodes that multis keep equal.
     Counter,
@@ -63,7 +63,7 @@ pub enum Workload {
     LinearQueue,
     /// Watches, one-shot and recursive: events before replies, none missed after a reconnect.
     Watches,
-    /// Ephemeral nodes and a lock, of sessions that go from server to server.
+    /// Ephemeral nodes and a lock, of sessions that move between servers.
     Ephemerals,
     /// Servers that leave, join and change roles while all other workloads continue.
     Membership,
@@ -71,25 +71,25 @@ pub enum Workload {
 
 /// One client's part in a workload.
 trait Worker: Send {
-    /// Sends what comes next.
+    /// Sends the next requests.
     fn step(&mut self, client: &mut Client);
 
-    /// Leaves everything as it should be, at the end.
+    /// Restores everything at the end.
     fn finish(&mut self, _client: &mut Client) {}
 }
 
-/// The ensemble, as clients know it.
+/// The ensemble as clients know it.
 pub struct Servers {
     /// The client addresses.
     pub addresses: Vec<String>,
     /// Each server's line in the membership.
     pub lines: Vec<String>,
-    /// Which server may be out of the membership now.
+    /// The server that may be out of the membership now.
     pub absent: Absent,
 }
 
 impl Workload {
-    /// All of them.
+    /// All workloads.
     pub fn all() -> &'static [Workload] {
         Workload::value_variants()
     }
@@ -105,7 +105,7 @@ impl Workload {
         format!("/{}", self.name())
     }
 
-    /// What its clients need before they begin.
+    /// Creates what its clients need.
     fn prepare(self) -> Vec<Op> {
         match self {
             Workload::Register => register::prepare(&self.root()),
@@ -157,19 +157,19 @@ pub struct Suite {
 struct Running {
     workload: Workload,
     acknowledged: Arc<AtomicU64>,
-    /// What was recorded before the clients began.
+    /// What was recorded before the clients started.
     prepared: Vec<Record>,
     threads: Vec<JoinHandle<Vec<Record>>>,
 }
 
-/// What all clients recorded.
+/// The records of all clients.
 pub struct Histories {
     nodes: Option<Result<History>>,
     others: Vec<(Workload, Vec<Record>)>,
 }
 
 impl Suite {
-    /// Makes the nodes that the workloads need, and starts their clients.
+    /// Creates the nodes that the workloads need, and starts their clients.
     pub fn start(servers: &Servers, workloads: &[Workload], seed: u64) -> Result<Suite> {
         let addresses = servers.addresses.clone();
         let stop = AtomicBool::new(false);
@@ -231,7 +231,7 @@ impl Suite {
 }
 
 impl Histories {
-    /// Judges them, with the nodes that are there in the end.
+    /// Checks them, with the nodes at the end.
     pub fn judge(&self, end: &Nodes) -> Vec<Report> {
         let judge = |(workload, records): &(Workload, Vec<Record>)| {
             let mut findings = check::check(records, &workload.root(), end);
@@ -304,7 +304,7 @@ fn prepare(client: &mut Client, workload: Workload) -> Result<()> {
     Ok(())
 }
 
-/// Steps until told to stop; now and then goes to another server, or begins another session.
+/// Runs steps until stopped; sometimes moves to another server, or starts another session.
 fn work(mut worker: Box<dyn Worker>, mut client: Client) -> Vec<Record> {
     while !client.is_stopped() {
         worker.step(&mut client);

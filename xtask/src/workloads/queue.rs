@@ -1,7 +1,7 @@
-//! A queue without an order: everything that was put in is taken out once.
+//! An unordered queue: everything that was added is taken once.
 //!
-//! A client takes an item by listing, reading any item and deleting it; the client whose delete is acknowledged has
-//! taken it. Items that were not taken must still exist at the end.
+//! A client takes an item by listing, reading any item and deleting it; the client whose delete is
+//! acknowledged has taken it. Items that were not taken must still exist at the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ const CLIENTS: usize = 3;
 /// From this many items on, all clients take.
 const ITEMS_MAX: usize = 30;
 
-/// Which item of a queue is taken.
+/// Which item of a queue to take.
 #[derive(Clone, Copy)]
 pub enum Take {
     /// Any.
@@ -70,7 +70,7 @@ pub fn taken(records: &[Record]) -> impl Iterator<Item = (i64, &str)> {
     })
 }
 
-/// Each item is taken once, or is there in the end.
+/// Each item is taken once, or exists at the end.
 pub fn check(records: &[Record], end: &Nodes) -> Findings {
     let mut findings = Findings::default();
     let mut by_path: BTreeMap<&str, i64> = BTreeMap::new();
@@ -87,9 +87,9 @@ pub fn check(records: &[Record], end: &Nodes) -> Findings {
         .collect();
     for (zxid, path) in ids::created(records) {
         match (by_path.contains_key(path), end.contains_key(path)) {
-            (true, true) => findings.wrong.push(format!("{path} was taken and is still there")),
+            (true, true) => findings.wrong.push(format!("{path} was taken but still exists")),
             (false, false) if !maybe.contains(path) => {
-                findings.lost.push(format!("{path}, put in at {zxid:#x}, was never taken"));
+                findings.lost.push(format!("{path}, added at {zxid:#x}, was never taken"));
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! Registers: reads, writes, and writes on condition of a version, by several clients at once.
 //!
-//! Each write's Stat has its version, so no search for an order is needed: versions are the order.
-//! That they form one sequence, that each has one value, and that a refusal is justified, is checked for all
+//! Each write's Stat has its version, so no search for an order is needed: versions are the order. That
+//! they form one sequence, that each has one value, and that a rejection is justified, is checked for all
 //! histories; this check is that the order of versions is the real-time order of the writes.
 
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ const CLIENTS: usize = 3;
 
 struct Reader {
     registers: Vec<String>,
-    /// The version that this client saw last, per register. Others may have moved on.
+    /// The version that this client saw last, for each register. Other clients may have changed it.
     versions: Vec<i32>,
 }
 
@@ -48,7 +48,7 @@ impl Worker for Reader {
             Op::set_data(&path, Some(client.unique().as_bytes()), version)
         };
         let get = || Op::get_data(&path);
-        // Several at once, so that their order in the session counts too.
+        // Several at once, so that their order in the session is checked too.
         let ops = match dice {
             0..3 => vec![get()],
             3 => vec![Op::exists(&path)],
@@ -67,7 +67,7 @@ impl Worker for Reader {
     }
 }
 
-/// A write that began after another one's reply has the higher version.
+/// A write that started after the reply to another one has the higher version.
 pub fn check(records: &[Record]) -> Findings {
     let mut findings = Findings::default();
     let mut writes: BTreeMap<&str, Vec<(Duration, Duration, i32)>> = BTreeMap::new();
@@ -84,7 +84,7 @@ pub fn check(records: &[Record]) -> Findings {
         for (start, end, version) in writes {
             if end < latest_start {
                 findings.wrong.push(format!(
-                    "{path}: version {version} was answered before a lower one was asked for"
+                    "{path}: version {version} was acknowledged before a lower one was requested"
                 ));
             }
             latest_start = latest_start.max(start);

@@ -3,24 +3,24 @@
 use super::check::Findings;
 use super::history::{self, Outcome, Record};
 
-/// How a workload went.
+/// The result of a workload.
 pub struct Report {
     /// Its name.
     pub name: String,
     /// Requests sent.
     pub operations: u64,
-    /// Carried out.
+    /// Executed.
     pub acknowledged: u64,
-    /// Refused.
+    /// Rejected.
     pub refused: u64,
     /// Of unknown outcome.
     pub unknown: u64,
-    /// What does not hold.
+    /// The violations.
     pub findings: Findings,
 }
 
 impl Report {
-    /// Counts what became of the requests.
+    /// Counts the outcomes of the requests.
     pub fn new(name: &str, records: &[Record], findings: Findings) -> Report {
         let mut report = Report {
             name: name.into(),
@@ -42,7 +42,7 @@ impl Report {
     }
 }
 
-/// All workloads, and below each what does not hold of it.
+/// All workloads, each followed by its violations.
 pub fn table(reports: &[Report]) -> String {
     let head =
         "workload        operations  acknowledged   refused   unknown   wrong    lost   stale";

@@ -1,8 +1,8 @@
 //! Sets: clients add unique children and list them; nothing is ever removed.
 //!
-//! When a set has many children, the next one is used, so that lists stay short. Every child
-//! whose create was acknowledged exists at the end, none that was only refused does, and each list that a
-//! session gets contains everything in earlier lists of the same session.
+//! When a set has many children, the next one is used, so that lists stay short. Every child whose create
+//! was acknowledged exists at the end, none that was only rejected does, and each list that a session gets
+//! contains everything in earlier lists of the same session.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ const CHILDREN_MAX: usize = 60;
 
 struct Adder {
     root: String,
-    /// How many children were added by all clients; decides which set is used now.
+    /// How many children were added by all clients; this selects the current set.
     added: Arc<AtomicUsize>,
-    /// A child whose create may or may not have happened, to be tried again.
+    /// A child whose create has an unknown outcome, to be retried.
     again: Option<Op>,
 }
 
@@ -58,7 +58,7 @@ impl Worker for Adder {
     }
 }
 
-/// Nothing is lost, nothing is there that was refused, and lists of a session only grow.
+/// Nothing is lost, no rejected child exists, and lists of a session only grow.
 pub fn check(records: &[Record], end: &Nodes) -> Findings {
     let mut findings = Findings::default();
     let mut may_be = BTreeSet::new();
@@ -69,16 +69,16 @@ pub fn check(records: &[Record], end: &Nodes) -> Findings {
             (Op::Create { path, .. }, Outcome::Done { .. }) => {
                 may_be.insert(path);
                 if !end.contains_key(path) {
-                    findings.lost.push(format!("{path} was acknowledged and is not there"));
+                    findings.lost.push(format!("{path} was acknowledged but is missing"));
                 }
             }
             (Op::Create { path, .. }, Outcome::Unknown) => drop(may_be.insert(path)),
             (Op::Create { path, .. }, Outcome::Refused { .. }) => drop(refused.insert(path)),
             (Op::Read { path, .. }, Outcome::Done { answer: Answer::Children(names, _), .. }) => {
                 let before = listed.insert((session, path), names).unwrap_or_default();
-                if let Some(gone) = before.iter().find(|name| names.binary_search(name).is_err()) {
+                if let Some(missing) = before.iter().find(|name| names.binary_search(name).is_err()) {
                     findings.stale.push(format!(
-                        "session {session:#x}: {path}/{gone} was in the list before and is not"
+                        "session {session:#x}: {path}/{missing} was in the list before and is not"
                     ));
                 }
             }
@@ -86,7 +86,7 @@ pub fn check(records: &[Record], end: &Nodes) -> Findings {
         }
     }
     for path in refused.difference(&may_be).filter(|path| end.contains_key(**path)) {
-        findings.wrong.push(format!("{path} was refused and is there"));
+        findings.wrong.push(format!("{path} was rejected but exists"));
     }
     findings
 }
@@ -105,14 +105,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_acknowledged_is_there() {
+    fn acknowledged_children_exist() {
         let records = history([created("/s/a", "", 1)]);
         assert!(check(&records, &end(&["/s/a"])).is_empty());
         assert_eq!(check(&records, &end(&[])).lost.len(), 1);
     }
 
     #[test]
-    fn what_was_refused_is_not_there_and_the_unknown_may_be() {
+    fn rejected_children_do_not_exist_and_unknown_ones_may() {
         let create = || Op::create("/s/a", None, 0);
         let records = history([(create(), refused(1, NO_NODE))]);
         assert!(check(&records, &end(&[])).is_empty());

@@ -1,5 +1,5 @@
-//! All numbers of one part: a table of the load generator's results, of single figures, of
-//! curves; then the notes about them.
+//! The section with all numbers of one part: tables of the load generator's results, of single figures and
+//! of curves; then the notes about them.
 
 use herdsman_bench::report::{ECHO, Report, Round, Row};
 
@@ -111,7 +111,7 @@ fn cell(curve: &Curve, size: f64) -> String {
     value.map_or("–".into(), |value| with_unit(&curve.name).1.text(value))
 }
 
-/// A figure's name as words, and the unit at its end.
+/// Splits a figure's name into words and the unit at its end.
 fn with_unit(name: &str) -> (String, Unit) {
     let units =
         [("_per_s", Unit::PerSecond), ("_us", Unit::Us), ("_ms", Unit::Ms), ("_s", Unit::Seconds)];

@@ -1,7 +1,7 @@
 //! The goals, and whether they are met.
 //!
-//! In: the table of goals below, and what the parts have measured. Out: for each goal its numbers,
-//! the goal and the result in words, and a verdict. This file has only goals, no results.
+//! In: the table of goals below, and the measurements of the parts. Out: for each goal its numbers, the
+//! goal and the result as text, and a verdict. This file contains only goals, no results.
 
 use herdsman_bench::report::{ECHO, Round};
 
@@ -12,7 +12,7 @@ use crate::bench::raw::{APACHE, HERDSMAN, LIMIT, Measured};
 pub struct Goal {
     /// The part that measures it.
     pub part: &'static str,
-    /// What it is called in the table.
+    /// Its title in the table.
     pub title: &'static str,
     /// The unit of all its numbers.
     pub unit: Unit,
@@ -21,7 +21,7 @@ pub struct Goal {
     wanted: &'static [Wanted],
 }
 
-/// Which of a part's numbers is meant.
+/// The number of a part that is compared.
 #[derive(Clone, Copy)]
 enum Source {
     /// Operations per second.
@@ -32,20 +32,20 @@ enum Source {
     Figure(&'static str),
 }
 
-/// What bounds it.
+/// What limits the number.
 #[derive(Clone, Copy)]
 enum Limit {
-    /// Nothing that was measured.
+    /// No measured limit.
     None,
     /// The echo server's number.
     Echo,
     /// The echo server's time, and that of one sync.
     EchoAndSync,
-    /// How often the disk syncs.
+    /// How often the disk can sync.
     SyncRate,
-    /// How many appends it makes durable, several with each sync.
+    /// How many appends the disk makes durable, with several for each sync.
     BatchedSyncs,
-    /// The figure's own limit, in these words.
+    /// The figure's own limit, described by this text.
     Figure(&'static str),
 }
 
@@ -58,7 +58,7 @@ enum Wanted {
     TimesApache(f64),
     /// At most this many times the limit.
     WithinLimit(f64),
-    /// At most so much more than the limit.
+    /// At most this much more than the limit.
     AboveLimit(f64),
     /// At most this.
     AtMost(f64),
@@ -80,7 +80,7 @@ pub struct Outcome {
 pub enum Verdict {
     /// Every condition holds.
     Met,
-    /// One does not.
+    /// One condition does not hold.
     NotMet,
     /// A number is missing.
     NotMeasured,
@@ -89,7 +89,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The word in the table.
+    /// The text in the table.
     pub fn word(self) -> &'static str {
         match self {
             Verdict::Met => "met",
@@ -107,7 +107,7 @@ impl Verdict {
 }
 
 impl Goal {
-    /// This row's numbers in what its part has measured.
+    /// Selects the numbers of this row from the measurements of its part.
     pub fn outcome(&self, measured: &Measured) -> Outcome {
         let sample = |target| Sample::of(&rounds(self.source, measured, target));
         let echo = sample(ECHO).map(|echo| echo.median);
@@ -125,7 +125,7 @@ impl Goal {
         Outcome { herdsman: sample(HERDSMAN), apache: sample(APACHE), limit }
     }
 
-    /// The limit in words, with its number.
+    /// Describes the limit, with its number.
     pub fn limit_text(&self, outcome: &Outcome) -> String {
         let what = match self.limit {
             Limit::None => return "–".into(),
@@ -138,13 +138,13 @@ impl Goal {
         outcome.limit.map_or("–".into(), |limit| format!("{what} {}", self.unit.text(limit)))
     }
 
-    /// The conditions in words.
+    /// Describes the conditions.
     pub fn wanted_text(&self) -> String {
         let words = self.wanted.iter().map(|wanted| wanted.text(self.unit));
         join(words)
     }
 
-    /// How far it got, in the terms of the conditions.
+    /// The result, in the terms of the conditions.
     pub fn reached_text(&self, outcome: &Outcome) -> String {
         join(self.wanted.iter().filter_map(|wanted| wanted.reached(outcome, self.unit)))
     }
@@ -167,7 +167,7 @@ impl Wanted {
         }
     }
 
-    /// Herdsman's number in this condition's terms: the text's number, and whether it is enough.
+    /// Evaluates the condition: the text of the result, and whether the condition holds.
     fn judge(self, outcome: &Outcome) -> Option<(f64, bool)> {
         let own = outcome.herdsman?.median;
         Some(match self {
@@ -354,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_holds_from_its_bound_on() {
+    fn a_condition_holds_at_its_bound() {
         check(Wanted::OfLimit(0.75), 75.0, 74.9, "75 %");
         check(Wanted::TimesApache(8.0), 80.0, 79.9, "8 × Apache");
         check(Wanted::WithinLimit(1.3), 130.0, 130.1, "1.3 ×");
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_nothing_is_no_measurement() {
+    fn a_missing_limit_is_not_measured() {
         let broken = outcome(10.0, 0.0, 0.0);
         assert_eq!(Wanted::OfLimit(0.5).verdict(&broken), Verdict::NotMeasured);
         assert_eq!(Wanted::TimesApache(2.0).verdict(&broken), Verdict::NotMeasured);

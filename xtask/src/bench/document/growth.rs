@@ -8,7 +8,7 @@ use crate::bench::raw::{HERDSMAN, Measured};
 pub struct Growth {
     /// The part that measures it.
     pub part: &'static str,
-    /// What it is called in the table.
+    /// Its title in the table.
     pub title: &'static str,
     /// The curve's name in the part's file.
     pub curve: &'static str,
@@ -23,31 +23,31 @@ pub struct Growth {
 /// A condition.
 #[derive(Clone, Copy)]
 pub enum Wanted {
-    /// At the largest size still this part of what it is at the smallest.
+    /// At the largest size still at least this fraction of the value at the smallest.
     Keeps(f64),
-    /// At the largest size at most this many times what it is at the smallest.
+    /// At the largest size at most this multiple of the value at the smallest.
     Flat(f64),
-    /// For each of the things counted, at the largest size at most `factor` times what it is at the
-    /// first size from `from` on; below that, what every request costs hides it.
+    /// Per counted thing: at the largest size at most `factor` times the value at the first size from
+    /// `from` on; at smaller sizes the fixed cost of a request would hide the growth.
     Linear { from: f64, factor: f64 },
-    /// At no size more than this.
+    /// Never more than this.
     AtMost(f64),
 }
 
 /// A size, and a number at that size.
 type Point = (f64, f64);
 
-/// How Herdsman's curve was judged.
+/// The result for Herdsman's curve.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// What was compared, in words.
+    /// The compared values, as text.
     pub reached: String,
-    /// Whether it is enough.
+    /// Whether the goal is met.
     pub verdict: Verdict,
 }
 
 impl Growth {
-    /// The condition in words.
+    /// Describes the condition.
     pub fn wanted_text(&self) -> String {
         match self.wanted {
             Wanted::Keeps(part) => format!("≥ {} % of the smallest", digits(part * 100.0)),
@@ -59,7 +59,7 @@ impl Growth {
         }
     }
 
-    /// Its row in a table of what, against, wanted, reached and verdict.
+    /// Returns the row of the table: what, against, goal, result and verdict.
     pub fn row(&self, judged: &Judged) -> String {
         format!(
             "| [{}](#{}) | {} | {} | {} | {} |\n",
@@ -72,7 +72,7 @@ impl Growth {
         )
     }
 
-    /// Judges Herdsman's curve.
+    /// Evaluates Herdsman's curve.
     pub fn judge(&self, measured: Option<&Measured>) -> Judged {
         let points = measured.map_or(&[][..], |measured| measured.curve(self.curve, HERDSMAN));
         let times = |growth: f64| format!("{} ×", digits(growth));
@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn one_point_is_no_growth() {
+    fn one_point_does_not_show_growth() {
         assert_eq!(judge(Wanted::Flat(2.0), &[(10, 1.0)]).verdict, Verdict::NotMeasured);
         assert_eq!(judge(Wanted::Flat(2.0), &[]).verdict, Verdict::NotMeasured);
         assert_eq!(judge(Wanted::Flat(2.0), &[(10, 1.0), (20, 2.0)]).verdict, Verdict::Met);

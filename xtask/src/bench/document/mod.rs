@@ -28,7 +28,7 @@ use growth::GROWTHS;
 use notes::Notes;
 use plots::{PICTURES, Picture};
 
-/// What was measured, part by part.
+/// The measurements, part by part.
 pub struct Raws(Vec<Raw>);
 
 impl Raws {
@@ -37,13 +37,13 @@ impl Raws {
         let raws: Vec<Raw> = loaded.filter_map(Result::transpose).collect::<Result<_>>()?;
         ensure!(
             !raws.is_empty(),
-            "nothing was measured yet: no part's file is in {}",
+            "no measurements: no part's file is in {}",
             dir.display()
         );
         Ok(Raws(raws))
     }
 
-    /// A part's numbers, if it ran.
+    /// Returns the measurements of a part, if it has been run.
     pub fn part(&self, name: &str) -> Option<&Raw> {
         self.0.iter().find(|raw| raw.part == name)
     }
@@ -76,7 +76,7 @@ fn text(raws: &Raws, notes: &Notes, pictures: &[&Picture]) -> String {
             .into(),
     ];
     if raws.0.iter().any(|raw| raw.quick) {
-        sections.push("**Made with `--quick`: small, short, and without meaning.**".into());
+        sections.push("**Made with `--quick`: small and short, so the numbers mean nothing.**".into());
     }
     if !notes.opening.is_empty() {
         sections.push(notes.opening.clone());
@@ -121,7 +121,7 @@ cargo xtask bench --quick                    # check that it works; writes to ta
     text
 }
 
-/// A sentence for each machine that parts ran on; more than one should not be.
+/// One sentence for each machine that parts ran on; there should be only one.
 pub fn machines(raws: &[Raw]) -> Vec<String> {
     let mut machines: Vec<(&Machine, Vec<&str>)> = Vec::new();
     for raw in raws {
@@ -201,7 +201,7 @@ fn shown<'a>(pictures: impl Iterator<Item = &'a &'a Picture>) -> String {
     pictures.map(link).collect()
 }
 
-/// How many conditions hold.
+/// Counts the goals that are met.
 pub fn summary(verdicts: &[Verdict]) -> String {
     let count = |wanted| verdicts.iter().filter(|verdict| **verdict == wanted).count();
     let goals = verdicts.len() - count(Verdict::NoGoal);

@@ -1,7 +1,7 @@
-//! Notes about the numbers: `benchmarks/notes.md`, which a new run keeps.
+//! Notes about the numbers: `benchmarks/notes.md`, which is kept across runs.
 //!
-//! Text before the first heading goes to the top of the document; a section `## PART` goes below
-//! that part's numbers. A section of an unknown name is an error: it would vanish otherwise.
+//! Text before the first heading goes to the top of the document; a section `## PART` goes below that
+//! part's numbers. A section with an unknown name is an error, because it would not appear anywhere.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -9,16 +9,16 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-/// The notes, taken apart.
+/// The parsed notes.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// What comes before all numbers.
+    /// The text before all numbers.
     pub opening: String,
     sections: Vec<(String, String)>,
 }
 
 impl Notes {
-    /// Reads a file of notes about the parts of these names; no file is no notes.
+    /// Reads a file of notes about the parts with these names; a missing file means no notes.
     pub fn load(path: &Path, parts: &[&str]) -> Result<Notes> {
         match fs::read_to_string(path) {
             Ok(text) => Notes::parse(&text, parts),
@@ -27,7 +27,7 @@ impl Notes {
         }
     }
 
-    /// Takes the file's text apart.
+    /// Parses the text of the file.
     pub fn parse(text: &str, parts: &[&str]) -> Result<Notes> {
         let mut notes = Notes::default();
         for line in text.lines() {
@@ -49,7 +49,7 @@ impl Notes {
         Ok(notes)
     }
 
-    /// What was written about a part; empty if nothing.
+    /// Returns the notes about a part; empty if there are none.
     pub fn about(&self, part: &str) -> &str {
         let found = self.sections.iter().find(|(name, _)| name == part);
         found.map_or("", |(_, text)| text)
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_section_of_nothing_is_refused() {
+    fn a_section_of_an_unknown_part_is_rejected() {
         let error = Notes::parse("## iddle\nx\n", PARTS).unwrap_err().to_string();
         assert!(error.contains("`iddle`"), "{error}");
     }

@@ -17,10 +17,10 @@ pub enum Unit {
     Count,
 }
 
-/// The median of some rounds, with the lowest and the highest of them.
+/// The median of some rounds, with the lowest and the highest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// In the middle.
+    /// The median.
     pub median: f64,
     /// The lowest.
     pub low: f64,
@@ -29,7 +29,7 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// `None` of no rounds.
+    /// `None` for no rounds.
     pub fn of(rounds: &[f64]) -> Option<Sample> {
         let low = rounds.iter().copied().min_by(f64::total_cmp)?;
         let high = rounds.iter().copied().max_by(f64::total_cmp)?;
@@ -41,7 +41,7 @@ impl Sample {
         unit.text(self.median)
     }
 
-    /// Lowest to highest; nothing if there is no spread.
+    /// Lowest to highest; empty if there is no spread.
     pub fn spread(&self, unit: Unit) -> String {
         if self.low == self.high {
             return "–".into();
@@ -70,7 +70,7 @@ impl Unit {
     }
 }
 
-/// Three digits that count, and all digits before the point.
+/// Three significant digits, and all digits before the point.
 pub fn digits(value: f64) -> String {
     let text = match value.abs() {
         size if size >= 99.95 => format!("{value:.0}"),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_knows_its_spread() {
+    fn a_sample_has_a_spread() {
         assert_eq!(Sample::of(&[]), None);
         let sample = Sample::of(&[3.0, 1.0, 2.0]).unwrap();
         assert_eq!((sample.low, sample.median, sample.high), (1.0, 2.0, 3.0));

@@ -11,7 +11,7 @@ use crate::bench::raw::{APACHE, HERDSMAN};
 pub struct Picture {
     /// Its file below `benchmarks/`.
     pub file: &'static str,
-    /// What it shows.
+    /// Its title.
     pub title: &'static str,
     content: Content,
 }
@@ -27,7 +27,7 @@ struct Curves {
     x_label: &'static str,
     y_label: &'static str,
     y_scale: Scale,
-    /// A curve's name in the part's file, and what is added to the legend.
+    /// The curve's name in the part's file, and the addition to the legend.
     names: &'static [(&'static str, &'static str)],
 }
 
@@ -37,7 +37,7 @@ enum Scale {
     Log,
 }
 
-/// Whose curves are drawn, with their names in legends.
+/// The targets whose curves are drawn, with their names in legends.
 const TARGETS: [(&str, &str); 3] =
     [(HERDSMAN, "Herdsman"), (APACHE, "Apache 3.9.5"), (ECHO, "echo")];
 
@@ -56,7 +56,7 @@ impl Picture {
         }
     }
 
-    /// Whether it belongs to the chapter about growth.
+    /// Whether it belongs to the section about growth.
     pub fn shows_growth(&self) -> bool {
         matches!(self.content, Content::Curves(_))
     }

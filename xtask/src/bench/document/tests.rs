@@ -1,4 +1,4 @@
-//! The whole document, made of sample numbers and compared with a file.
+//! The whole document, generated from sample numbers and compared with a file.
 
 use herdsman_bench::report::{DiskLimit, ECHO, Latency, Report, Round, Row};
 
@@ -69,7 +69,7 @@ fn sample() -> Raws {
 }
 
 #[test]
-fn the_document_is_made_of_what_is_there() {
+fn the_document_is_made_from_existing_measurements() {
     let notes = "Read this first.\n\n## restart\n\nThe log is replayed.\n";
     let notes = Notes::parse(notes, &["restart"]).unwrap();
     let files = ["rates.svg", "children.svg"];
@@ -84,7 +84,7 @@ fn the_document_is_made_of_what_is_there() {
 }
 
 #[test]
-fn pictures_are_drawn_of_what_is_there() {
+fn pictures_are_drawn_from_existing_measurements() {
     let drawn = PICTURES.iter().filter_map(|picture| {
         let svg = picture.draw(&sample()).unwrap()?;
         assert!(svg.contains("<svg") && svg.to_lowercase().contains("apache"), "{svg}");
@@ -102,19 +102,19 @@ fn a_quick_run_says_that_it_means_nothing() {
 }
 
 #[test]
-fn two_machines_are_told_apart() {
+fn two_machines_are_distinguished() {
     let mut raws = sample();
     raws.0[1].machine.cores = 64;
-    let told = machines(&raws.0);
-    assert_eq!(told.len(), 2);
-    assert!(told[1].starts_with("Machine of set-1x1: 64 cores"), "{told:?}");
+    let texts = machines(&raws.0);
+    assert_eq!(texts.len(), 2);
+    assert!(texts[1].starts_with("Machine of set-1x1: 64 cores"), "{texts:?}");
 }
 
 #[test]
 fn files_are_read_and_the_document_written() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("docs");
-    assert!(write(dir.path(), &out).is_err(), "nothing was measured yet");
+    assert!(write(dir.path(), &out).is_err(), "there are no measurements");
     for raw in &sample().0 {
         raw.save(dir.path()).unwrap();
     }

@@ -1,4 +1,4 @@
-//! Clients with tickets: the names that a server derives for them, and clients that must be refused.
+//! Clients with tickets: the names that a server derives for them, and clients that must be rejected.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::server::{self, Program, Server, Spec};
 use crate::{paths, peers};
 
 const NOT_ALLOWED: &str = "Insufficient permission";
-/// How long a ticket of one second is waited for to expire.
+/// Time limit for a ticket of one second to expire.
 const EXPIRY_MAX: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(100);
 
@@ -31,7 +31,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
 /// System properties of a server.
 type Properties<'a> = &'a [(&'a str, &'a str)];
 
-/// Settings about names, and what `Client`, `Other` and `Field` are called by them.
+/// Settings about names, and the resulting names of `Client`, `Other` and `Field`.
 const NAMES: &[(Properties, [&str; 3])] = &[
     (&[], ["client@KAZOOTEST.ORG", "other@KAZOOTEST.ORG", "client/field@KAZOOTEST.ORG"]),
     (
@@ -53,7 +53,7 @@ const NAMES: &[(Properties, [&str; 3])] = &[
     ),
 ];
 
-/// A folder with a JAAS file, and the realm's.
+/// A directory with a JAAS file, and that of the realm.
 struct World<'a> {
     program: Program,
     work: &'a Path,
@@ -66,7 +66,7 @@ pub fn run(program: Program, work: &Path, realm: &Path) -> Result<()> {
     fs::write(world.jaas(), jaas(realm, SECTIONS))?;
     world.zkcli_logs_in()?;
     println!("ok      zkCli logs in with Kerberos");
-    // Apache's server is asked as well, so that the table is what it does and not what we think.
+    // Apache's server is queried as well, so that the table contains what it actually does.
     for asked in [Program::Apache, program] {
         for (index, (settings, names)) in NAMES.iter().enumerate() {
             world.names_are(asked, index, settings, names)?;
@@ -79,7 +79,7 @@ pub fn run(program: Program, work: &Path, realm: &Path) -> Result<()> {
     println!("ok      the C client with tickets of kinit");
     world.cyrus_logs_in()?;
     println!("ok      Cyrus, which the C client uses, requesting another identity");
-    world.strangers_stay_out()?;
+    world.wrong_tickets_are_rejected()?;
     println!("ok      clients with wrong tickets are refused");
     Ok(())
 }
@@ -89,7 +89,7 @@ pub fn jaas(realm: &Path, sections: &[(&str, &str, &str)]) -> String {
     let mut text = String::new();
     for (section, file, principal) in sections {
         let file = realm.join(file);
-        // Java would get a ticket for the service when it starts, which is not needed.
+        // Java would request a ticket for the service at start, which is not needed.
         let more = if principal.starts_with("zookeeper/") { "isInitiator=false" } else { "" };
         _ = writeln!(
             text,
@@ -123,7 +123,7 @@ impl World<'_> {
         spec.start()
     }
 
-    /// What zkCli printed.
+    /// Returns what zkCli printed.
     fn zkcli(&self, server: &Server, section: &str, commands: &str) -> Result<String> {
         let mut java = server::java(Program::Apache);
         for (name, value) in [
@@ -149,7 +149,7 @@ impl World<'_> {
         server.stop()
     }
 
-    /// What our shell did, with this client configuration.
+    /// Returns what our shell did with this client configuration.
     fn shell(&self, server: &Server, lines: &str, words: &[&str]) -> Result<Done> {
         let file = self.work.join("client.properties");
         let plain = "zookeeper.sasl.client.canonicalize.hostname=false";
@@ -177,9 +177,9 @@ impl World<'_> {
         let name = format!("names-{}-{index}", program.name());
         let server = self.start(program, &name, settings)?;
         for (section, name) in ["Client", "Other", "Field"].into_iter().zip(names) {
-            let told = self.shell(&server, &self.section(section), &["whoami"])?.printed;
-            let is_so = told.lines().any(|line| line == format!("sasl: {name}"));
-            ensure!(is_so, "the name of {section} should be {name}:\n{told}");
+            let output = self.shell(&server, &self.section(section), &["whoami"])?.printed;
+            let is_so = output.lines().any(|line| line == format!("sasl: {name}"));
+            ensure!(is_so, "the name of {section} should be {name}:\n{output}");
         }
         server.stop()
     }
@@ -188,17 +188,17 @@ impl World<'_> {
         let server = self.start(self.program, "tickets", &[])?;
         let expected = "sasl: client@KAZOOTEST.ORG";
         let none = self.shell(&server, "", &["--sasl-kerberos", "whoami"])?;
-        ensure!(!none.success && none.printed.contains("`kinit` gets"), "{}", none.printed);
+        ensure!(!none.success && none.printed.contains("get one with `kinit`"), "{}", none.printed);
         self.kinit(&[])?;
         let tickets = self.shell(&server, "", &["--sasl-kerberos", "whoami"])?.printed;
         ensure!(tickets.contains(expected), "no login with a ticket:\n{tickets}");
         let jaas = self.jaas().display().to_string();
-        let told = self.shell(&server, "", &["--sasl-jaas-file", &jaas, "whoami"])?.printed;
-        ensure!(told.contains(expected), "no login with a JAAS file:\n{told}");
+        let output = self.shell(&server, "", &["--sasl-jaas-file", &jaas, "whoami"])?.printed;
+        ensure!(output.contains(expected), "no login with a JAAS file:\n{output}");
         let named = "zookeeper.server.principal=zookeeper/localhost\nzookeeper.server.realm=";
         let named = format!("{named}{}", realm::NAME);
-        let told = self.shell(&server, &named, &["--sasl-kerberos", "whoami"])?.printed;
-        ensure!(told.contains(expected), "no login to a server given by name:\n{told}");
+        let output = self.shell(&server, &named, &["--sasl-kerberos", "whoami"])?.printed;
+        ensure!(output.contains(expected), "no login to a server given by name:\n{output}");
         server.stop()
     }
 
@@ -216,26 +216,27 @@ impl World<'_> {
         };
         let hers = get(&flags)?;
         ensure!(hers.contains("secret"), "her own znode cannot be read:\n{hers}");
-        let nobody = get(&[])?;
-        ensure!(nobody.contains("rc = -102"), "a client without a login can read it:\n{nobody}");
+        let anonymous = get(&[])?;
+        ensure!(anonymous.contains("rc = -102"), "a client without a login can read it:\n{anonymous}");
         server.stop()
     }
 
-    /// What the C client uses, by a script that also requests another identity, as programs may do.
+    /// Runs a script with the library of the C client that also requests another identity, as programs may
+    /// do.
     fn cyrus_logs_in(&self) -> Result<()> {
         let server = self.start(self.program, "cyrus", &[])?;
         let (_, port) = server.address.split_once(':').context("an address has a port")?;
         let script = paths::root().join("interop/sasl/python/cyrus_login.py");
         for words in [&[port][..], &[port, "root"]] {
             let mut python = Command::new("python3");
-            let told = run::output(python.arg("-B").arg(&script).args(words))?;
-            let is_so = told.lines().any(|line| line == "sasl: client@KAZOOTEST.ORG");
-            ensure!(is_so, "Cyrus got another identity, with {words:?}:\n{told}");
+            let output = run::output(python.arg("-B").arg(&script).args(words))?;
+            let is_so = output.lines().any(|line| line == "sasl: client@KAZOOTEST.ORG");
+            ensure!(is_so, "Cyrus got another identity, with {words:?}:\n{output}");
         }
         server.stop()
     }
 
-    fn strangers_stay_out(&self) -> Result<()> {
+    fn wrong_tickets_are_rejected(&self) -> Result<()> {
         let server = self.start(self.program, "strangers", &[])?;
         let refused = |title: &str, done: Done, reason: &str| {
             let is_right = !done.success && done.printed.contains(reason);
@@ -245,8 +246,8 @@ impl World<'_> {
         let other_service = "zookeeper.server.principal=zkquorum/127.0.0.1";
         let done = self.shell(&server, other_service, &["--sasl-kerberos", "ls", "/"])?;
         refused("a ticket for another service", done, "rejected the Kerberos login")?;
-        let nobody = "zookeeper.server.principal=zookeeper/nowhere";
-        let done = self.shell(&server, nobody, &["--sasl-kerberos", "ls", "/"])?;
+        let anonymous = "zookeeper.server.principal=zookeeper/nowhere";
+        let done = self.shell(&server, anonymous, &["--sasl-kerberos", "ls", "/"])?;
         refused("a service that does not exist", done, "not found in Kerberos database")?;
         refused("an expired ticket", self.with_expired_ticket(&server)?, "xpired")?;
         server.stop()?;
@@ -258,11 +259,11 @@ impl World<'_> {
         refused("a ticket under another key", done, "rejected the Kerberos login")?;
         server.stop()?;
         if self.program != Program::Herdsman {
-            // Where no rule is for a client, Apache's server lets it in under the name that it asks for.
+            // If no rule applies to a client, Apache's server accepts it under the name that it requests.
             return Ok(());
         }
-        let nobody = [("zookeeper.security.auth_to_local", "RULE:[1:$1](nobody)")];
-        let server = self.start(self.program, "no-rule", &nobody)?;
+        let anonymous = [("zookeeper.security.auth_to_local", "RULE:[1:$1](anonymous)")];
+        let server = self.start(self.program, "no-rule", &anonymous)?;
         let done = self.shell(&server, "", &["--sasl-kerberos", "ls", "/"])?;
         refused("a client without a rule", done, "rejected the Kerberos login")?;
         let log = server.log()?;
@@ -270,14 +271,14 @@ impl World<'_> {
         server.stop()
     }
 
-    /// A ticket for `client`, where programs look for one.
+    /// Gets a ticket for `client` in the default place.
     fn kinit(&self, words: &[&str]) -> Result<()> {
         let mut kinit = Command::new("kinit");
         kinit.args(words).arg("-kt").arg(self.realm.join("client.keytab")).arg("client");
         run::output(&mut kinit).map(drop)
     }
 
-    /// What the shell did with a ticket of one second, once it was over.
+    /// Returns what the shell did with a ticket of one second after it had expired.
     fn with_expired_ticket(&self, server: &Server) -> Result<Done> {
         self.kinit(&["-l", "1s"])?;
         let deadline = Instant::now() + EXPIRY_MAX;
@@ -292,7 +293,7 @@ impl World<'_> {
     }
 }
 
-/// The address with the host's name, which is part of the server's.
+/// The address with the host name, which is part of the server's principal.
 fn by_name(server: &Server) -> String {
     server.address.replace("127.0.0.1", "localhost")
 }

@@ -1,12 +1,12 @@
 //! Logins with Kerberos in a separate realm, with Apache's programs, kazoo and ours.
 //!
-//! `clients` has Apache's zkCli, kazoo and our shell log in to Apache's server and to ours, and compares the
-//! names that they get there. `quorum` has servers of both kinds form an ensemble. Both also check that others
-//! are refused. `--server apache` runs the same with Apache's servers only.
+//! In `clients`, Apache's zkCli, kazoo and our shell log in to Apache's server and to ours, and the
+//! resulting names are compared. In `quorum`, servers of both programs form an ensemble. Both also check
+//! that others are rejected. `--server apache` runs the same with Apache's servers only.
 //!
-//! The server is a debug build with the feature `kerberos`, copied away from cargo's output folder: what other
-//! steps have built there is used and stays as it is. Everything runs in a second process of this program,
-//! which has the realm in its environment and so passes it to all programs that it starts; nothing here touches
+//! The server is a debug build with the feature `kerberos`, copied out of cargo's output directory so that
+//! other builds neither use nor overwrite it. Everything runs in a second process of this program, which
+//! has the realm in its environment and so passes it to all programs that it starts; nothing here changes
 //! `/etc/krb5.conf` or the system's key table.
 
 mod clients;
@@ -26,11 +26,11 @@ use crate::run;
 use crate::server::Program;
 use realm::Realm;
 
-/// Set in the second process: the folder with the realm's files. The name is that of kazoo's tests, which
-/// look for key tables there, too.
+/// Set in the second process: the directory with the realm's files. The name is the one in kazoo's tests,
+/// which look for key tables there, too.
 const REALM_VARIABLE: &str = "KRB5_TEST_ENV";
 
-/// All of it.
+/// Runs everything.
 pub fn run(program: Program) -> Result<()> {
     Program::Apache.ensure_here()?;
     let work = match std::env::var_os(REALM_VARIABLE) {
@@ -63,7 +63,7 @@ fn value_name(program: Program) -> &'static str {
     }
 }
 
-/// Lints and tests of the one crate that is another with the feature.
+/// Runs lints and tests of the crate that is compiled differently with the feature.
 fn check_library() -> Result<()> {
     let package = ["--quiet", "--package", "herdsman-gssapi", "--features", "kerberos"];
     let with = |first: &'static str, more: &[&'static str]| [&[first], &package[..], more].concat();
@@ -71,7 +71,7 @@ fn check_library() -> Result<()> {
     cargo(&with("test", &[])).context("tests")
 }
 
-/// A copy of the program with the feature.
+/// Builds the program with the feature and copies it.
 fn build(work: &Path) -> Result<PathBuf> {
     let words = ["build", "--quiet", "--package", "herdsman", "--features", "kerberos"];
     cargo(&words).context("the build with Kerberos")?;

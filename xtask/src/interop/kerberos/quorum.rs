@@ -1,4 +1,4 @@
-//! Servers of both kinds that log in to each other with Kerberos, and servers that must be refused.
+//! Servers of both programs that log in to each other with Kerberos, and servers that must be rejected.
 
 use std::fs;
 use std::path::Path;
@@ -42,9 +42,9 @@ pub fn run(program: Program, work: &Path, realm: &Path) -> Result<()> {
         println!("ok      {title} ({:.1} s)", start.elapsed().as_secs_f64());
     }
     for section in ["NoHost", "Stranger"] {
-        stays_out(program, work, &settings, section)
+        is_rejected(program, work, &settings, section)
             .with_context(|| format!("a server with section {section}"))?;
-        println!("ok      a server that logs in with the name of {section} is refused");
+        println!("ok      a server that logs in with the name of {section} is rejected");
     }
     Ok(())
 }
@@ -62,8 +62,8 @@ fn settings(jaas: &Path, realm: &Path) -> Settings {
     Settings { lines: lines.map(Into::into).to_vec(), ..settings }
 }
 
-/// With two of three that belong there is a quorum, and the third does not get in (CVE-2023-44981).
-fn stays_out(program: Program, work: &Path, settings: &Settings, section: &str) -> Result<()> {
+/// Two of the three servers form a quorum, and the third is rejected (CVE-2023-44981).
+fn is_rejected(program: Program, work: &Path, settings: &Settings, section: &str) -> Result<()> {
     let servers = [program; 3].map(|program| (program, Role::Participant));
     let folder = work.join(format!("quorum-{section}"));
     let mut ensemble = Ensemble::new(&folder, &servers, settings, Network::Loopback)?;
@@ -82,9 +82,9 @@ fn stays_out(program: Program, work: &Path, settings: &Settings, section: &str) 
     let deadline = Instant::now() + REFUSAL_MAX;
     let says_so = |id: usize| ensemble.member(id).log().is_ok_and(|log| log.contains(refusal));
     while ![1, 2].into_iter().any(says_so) {
-        ensure!(Instant::now() < deadline, "no log says that it was refused");
+        ensure!(Instant::now() < deadline, "no server logged that it was rejected");
         std::thread::sleep(POLL);
     }
-    ensure!(ensemble.member(LEADER).mode().is_none(), "it got in");
+    ensure!(ensemble.member(LEADER).mode().is_none(), "it joined the ensemble");
     Ok(())
 }

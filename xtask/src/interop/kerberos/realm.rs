@@ -1,5 +1,5 @@
-//! A Kerberos realm: a key distribution centre on a free port of the loopback address, principals, and files
-//! with their keys. It ends with the value.
+//! A Kerberos realm: a key distribution centre on a free port of the loopback address, principals, and
+//! files with their keys. It is stopped on drop.
 
 use std::fs::{self, File};
 use std::net::TcpStream;
@@ -13,18 +13,18 @@ use crate::ensemble::dies_with_us;
 use crate::ports;
 use crate::run;
 
-/// kazoo's tests have this name in them.
+/// The name in kazoo's tests.
 pub const NAME: &str = "KAZOOTEST.ORG";
 
 const START_MAX: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Principals, and the file of each one's key in the realm's folder.
+/// Principals, and the file with each one's key in the realm's directory.
 const PRINCIPALS: &[(&str, &str)] = &[
     ("client", "client.keytab"),
     ("other", "other.keytab"),
     ("client/field", "field.keytab"),
-    // kazoo's tests name the file.
+    // The file name is the one in kazoo's tests.
     ("zookeeper/127.0.0.1", "server.keytab"),
     ("zookeeper/localhost", "zookeeper.keytab"),
     ("zookeeper/elsewhere", "elsewhere.keytab"),
@@ -41,7 +41,7 @@ pub struct Realm {
 }
 
 impl Realm {
-    /// Makes the files and starts it.
+    /// Creates the files and starts the realm.
     pub fn start(folder: &Path) -> Result<Realm> {
         fs::create_dir_all(folder)?;
         let port = ports::free_ports(1)?;
@@ -57,19 +57,19 @@ impl Realm {
             let file = folder.join(file);
             tool(&["kadmin.local", "-q", &format!("ktadd -k {} {principal}", file.display())])?;
         }
-        // The service gets another key, so that what is in the file opens none of its tickets.
+        // The service gets another key, so that the key in the file does not match its tickets.
         tool(&["kadmin.local", "-q", "cpw -randkey zookeeper/elsewhere"])?;
         let mut realm = Realm { folder: folder.to_path_buf(), centre: start_centre(folder)? };
         realm.await_answer(port)?;
         Ok(realm)
     }
 
-    /// The realm's files.
+    /// The directory with the realm's files.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What a program needs to be in the realm and in no other.
+    /// The environment of a program that uses this realm and no other.
     pub fn environment(&self) -> Vec<(String, String)> {
         environment(&self.folder)
     }
@@ -88,7 +88,7 @@ impl Realm {
 
 impl Drop for Realm {
     fn drop(&mut self) {
-        // It may have ended by itself; a failure here would only hide the test's own.
+        // It may have ended already; a failure here would only hide that of the test.
         let _ = self.centre.kill();
         let _ = self.centre.wait();
     }
@@ -100,7 +100,7 @@ fn environment(folder: &Path) -> Vec<(String, String)> {
         ("KRB5_KDC_PROFILE", "", "kdc.conf"),
         ("KRB5CCNAME", "FILE:", "tickets"),
         ("KRB5RCACHENAME", "file2:", "replays"),
-        // Nobody here goes by the system's own key tables, and there are none.
+        // No program here uses the system's own key tables, and there are none.
         ("KRB5_KTNAME", "FILE:", "no.keytab"),
         ("KRB5_CLIENT_KTNAME", "FILE:", "no.keytab"),
     ]
@@ -127,7 +127,7 @@ fn client_settings(folder: &Path, port: u16) -> String {
 
 fn centre_settings(folder: &Path, port: u16) -> String {
     let file = |name: &str| folder.join(name).display().to_string();
-    // Clocks may differ by five minutes, unless this is set; so long no test waits for a ticket to expire.
+    // By default, clocks may differ by five minutes; no test waits that long for a ticket to expire.
     format!(
         "[libdefaults]\n\
          clockskew = 3\n\

@@ -1,5 +1,5 @@
-//! Servers that stop and rejoin: with the data they had (DIFF), with nothing (SNAP), with more than the other servers
-//! have (TRUNC), and with a damaged log.
+//! Servers that stop and rejoin: with their data (DIFF), with nothing (SNAP), with more than the other servers have
+//! (TRUNC), and with a damaged log.
 
 use std::fs;
 use std::path::Path;
@@ -20,14 +20,14 @@ const LOAD: load::Options =
     load::Options { clients: 3, seed: 1, timeout_ms: SESSION_TIMEOUT_MS, rest_max_ms: 50 };
 const PROGRESS: u64 = 50;
 const PROGRESS_MAX: Duration = Duration::from_secs(30);
-/// Stands in nodes that must not outlive their leader.
+/// In the names of nodes that must never be committed.
 const NEVER: &str = "never-to-be-committed";
 /// More than one record, and too few for a snapshot.
 const WRITES_BEFORE_DAMAGE: usize = 10;
 const LOGGED_MAX: Duration = Duration::from_secs(5);
 const TRUNC_TRIES_MAX: usize = 5;
 
-/// Fails at the first thing that does not go as it must; returns what the load noted.
+/// Runs all steps; fails at the first error; returns what the load recorded.
 pub fn everything(ensemble: &mut Ensemble) -> Result<History> {
     let load = Load::start(&ensemble.addresses(), LOAD)?;
     let came_back = with_what_they_had(ensemble, &load);
@@ -39,7 +39,7 @@ pub fn everything(ensemble: &mut Ensemble) -> Result<History> {
     Ok(history)
 }
 
-/// Killed under load, one follower after the other, then both observers.
+/// Killed under load: one follower after the other, then both observers.
 fn with_what_they_had(ensemble: &mut Ensemble, load: &Load) -> Result<()> {
     for ids in [&FOLLOWERS[..1], &FOLLOWERS[1..], &OBSERVERS[..]] {
         ensemble.kill(ids)?;
@@ -50,7 +50,8 @@ fn with_what_they_had(ensemble: &mut Ensemble, load: &Load) -> Result<()> {
     Ok(())
 }
 
-/// Stopped, emptied, and started while there are no writes, when no leader remembers the first txns.
+/// Stopped, emptied, and started while there are no writes, when no leader remembers the first txns any
+/// more.
 fn with_nothing(ensemble: &mut Ensemble) -> Result<()> {
     write_much(ensemble.member(LEADER).address())?;
     for ids in [&FOLLOWERS[..1], &FOLLOWERS[1..], &OBSERVERS[..]] {
@@ -88,27 +89,27 @@ fn ensure_sync(ensemble: &Ensemble, id: usize, leader: usize, expected: Sync) ->
     let sync = server_log::last_sync(member.program(), &member.log()?);
     ensure!(
         sync == Some(expected),
-        "{member} came back to {leader} with {sync:?}, expected {expected:?}"
+        "{member} rejoined {leader} with {sync:?}, expected {expected:?}"
     );
     Ok(())
 }
 
-/// The leader logs proposals while both followers are dead, dies, and is restarted when one of them
-/// leads: it must forget the proposals.
+/// The leader logs proposals while both followers are dead, dies, and is restarted when one of them leads:
+/// it must drop the proposals.
 fn with_too_much(ensemble: &mut Ensemble) -> Result<()> {
     for _ in 0..TRUNC_TRIES_MAX {
-        let logged = propose_in_vain(ensemble)?;
+        let logged = propose_without_followers(ensemble)?;
         ensemble.member_mut(LEADER).kill()?;
         FOLLOWERS.iter().try_for_each(|id| ensemble.member_mut(*id).launch())?;
-        // Nobody writes before the old leader is back: Apache cuts a log only within one epoch, and
-        // sends a snapshot otherwise.
+        // Nothing is written before the old leader has rejoined: Apache truncates a log only within one
+        // epoch, and sends a snapshot otherwise.
         let leader = ensemble.await_serving()?;
         ensemble.start(LEADER)?;
         if logged {
             ensure_sync(ensemble, LEADER, leader, Sync::Trunc)?;
-            return ensure_forgotten(ensemble);
+            return ensure_dropped(ensemble);
         }
-        // The leader stepped down too soon; it must lead again for another try.
+        // The leader stepped down too soon; it must lead again for another attempt.
         ensemble.member_mut(leader).stop()?;
         ensemble.await_serving()?;
         ensemble.start(leader)?;
@@ -116,8 +117,8 @@ fn with_too_much(ensemble: &mut Ensemble) -> Result<()> {
     anyhow::bail!("the leader never logged anything after its followers were dead")
 }
 
-/// Whether the leader logged a write that no other server can have seen.
-fn propose_in_vain(ensemble: &mut Ensemble) -> Result<bool> {
+/// Whether the leader has logged a write that no other server can have received.
+fn propose_without_followers(ensemble: &mut Ensemble) -> Result<bool> {
     let mut session = Session::connect(ensemble.member(LEADER).address(), SESSION_TIMEOUT_MS)?;
     session.ok(&Op::set_data("/m", Some(b"before"), -1))?;
     ensemble.kill(&FOLLOWERS)?;
@@ -173,7 +174,7 @@ fn with_damage(ensemble: &mut Ensemble) -> Result<()> {
     Ok(())
 }
 
-fn ensure_forgotten(ensemble: &Ensemble) -> Result<()> {
+fn ensure_dropped(ensemble: &Ensemble) -> Result<()> {
     let mut session = Session::connect(ensemble.member(LEADER).address(), SESSION_TIMEOUT_MS)?;
     session.ok(&Op::set_data("/m", Some(b"went on"), -1))?;
     session.close()?;

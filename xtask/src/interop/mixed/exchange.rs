@@ -1,4 +1,4 @@
-//! What clients do in an ensemble where all is well, through every server and across them.
+//! What clients do in a healthy ensemble, through every server and across servers.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const SEQUENTIAL: i32 = 2;
 const NODE_EXISTS: i32 = -110;
 const BAD_VERSION: i32 = -103;
 const SESSION_MOVED: i32 = -118;
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A session at each server, by id; the first has id 1.
 struct Clients(Vec<Session>);
@@ -41,7 +41,7 @@ impl Clients {
     }
 }
 
-/// Fails at the first thing that does not go as it must.
+/// Runs all checks; fails at the first error.
 pub fn everything(ensemble: &Ensemble) -> Result<()> {
     let mut clients = Clients::connect(ensemble)?;
     clients.at(1).ok(&Op::create("/m", None, 0))?;
@@ -55,7 +55,7 @@ pub fn everything(ensemble: &Ensemble) -> Result<()> {
     clients.0.into_iter().try_for_each(Session::close)
 }
 
-/// Writes of several kinds through one server are seen at all others, failures included.
+/// Writes of several kinds through one server are visible at all others, including failures.
 fn writes(clients: &mut Clients, id: usize) -> Result<()> {
     let path = format!("/m/w{id}");
     let writer = clients.at(id);
@@ -77,7 +77,7 @@ fn writes(clients: &mut Clients, id: usize) -> Result<()> {
     })
 }
 
-/// An ephemeral node is seen everywhere while its session lives, and nowhere afterwards.
+/// An ephemeral node is visible everywhere while its session lives, and nowhere afterwards.
 fn ephemerals(ensemble: &Ensemble, clients: &mut Clients, id: usize) -> Result<()> {
     let path = format!("/m/e{id}");
     let mut owner = Session::connect(ensemble.member(id).address(), SESSION_TIMEOUT_MS)?;
@@ -85,14 +85,14 @@ fn ephemerals(ensemble: &Ensemble, clients: &mut Clients, id: usize) -> Result<(
     let owner_id = owner.ticket().id;
     clients.all(|session| {
         session.sync()?;
-        let stat = session.exists(&path)?.context("it is not there")?;
+        let stat = session.exists(&path)?.context("the node is missing")?;
         ensure!(stat.owner == owner_id, "its owner is {:#x}", stat.owner);
         Ok(())
     })?;
     owner.close()?;
     clients.all(|session| {
         session.sync()?;
-        ensure!(session.exists(&path)?.is_none(), "it outlived its session");
+        ensure!(session.exists(&path)?.is_none(), "the node outlived its session");
         Ok(())
     })
 }
@@ -130,8 +130,8 @@ fn expect_event(session: &mut Session, kind: i32, path: &str) -> Result<()> {
     Ok(())
 }
 
-/// One session goes from server to server and keeps its ephemeral node; the connection that it left
-/// cannot write any more.
+/// One session moves from server to server and keeps its ephemeral node; its old connection cannot write
+/// any more.
 fn moves(ensemble: &Ensemble, clients: &mut Clients) -> Result<()> {
     let path = "/m/moving";
     let mut session = Session::connect(ensemble.member(1).address(), SESSION_TIMEOUT_MS)?;
@@ -139,7 +139,7 @@ fn moves(ensemble: &Ensemble, clients: &mut Clients) -> Result<()> {
     let id = session.ticket().id;
     let stops: Vec<usize> = ensemble.ids().skip(1).chain(ensemble.ids()).collect();
     for stop in stops {
-        let mut moved = take_up(ensemble.member(stop).address(), session.ticket())?;
+        let mut moved = resume(ensemble.member(stop).address(), session.ticket())?;
         ensure!(moved.ticket().id == id, "another session at server {stop}");
         moved.ok(&Op::set_data(path, Some(stop.to_string().as_bytes()), -1))?;
         ensure_left(&mut session, path).with_context(|| format!("after the move to {stop}"))?;
@@ -160,11 +160,11 @@ fn moves(ensemble: &Ensemble, clients: &mut Clients) -> Result<()> {
     })
 }
 
-/// Goes on with a session; a server that is behind what the client has seen refuses it for a moment.
-fn take_up(address: &str, ticket: &Ticket) -> Result<Session> {
-    let deadline = Instant::now() + PATIENCE;
+/// Resumes a session; a server that lags behind what the client has seen rejects it for a moment.
+fn resume(address: &str, ticket: &Ticket) -> Result<Session> {
+    let deadline = Instant::now() + TIMEOUT;
     loop {
-        match Session::open(address, ticket, PATIENCE) {
+        match Session::open(address, ticket, TIMEOUT) {
             Ok(Some(session)) => return Ok(session),
             Ok(None) => bail!("{address} reports that the session has expired"),
             Err(error) if Instant::now() > deadline => return Err(error),
@@ -173,7 +173,7 @@ fn take_up(address: &str, ticket: &Ticket) -> Result<Session> {
     }
 }
 
-/// Closed is as good as refused.
+/// A closed connection counts as rejected.
 fn ensure_left(session: &mut Session, path: &str) -> Result<()> {
     if let Ok(reply) = session.call(&Op::set_data(path, Some(b"from behind"), -1)) {
         ensure!(reply.err == SESSION_MOVED, "the old connection got error code {}", reply.err);

@@ -27,7 +27,7 @@ const OBSERVERS: [usize; 2] = [4, 5];
 const REMEMBERED: usize = 5000;
 const SESSION_TIMEOUT_MS: i32 = 30_000;
 
-/// Who leads and who follows.
+/// The programs of the leader and of the followers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Combination {
     leader: Program,
@@ -55,7 +55,7 @@ fn combinations(program: Program) -> Vec<Combination> {
             }
         }
     }
-    // Which of two followers is which makes no difference; and Apache may be all there is.
+    // The order of the two followers makes no difference; and there may be only Apache.
     let mut distinct: Vec<Combination> = Vec::new();
     for one in all {
         let [first, second] = one.followers;
@@ -93,8 +93,8 @@ fn live(combination: &Combination, program: Program, name: &str) -> Result<()> {
     verdict::judge(&mut ensemble, Severity::OneAtATime, |nodes| history.check(nodes))
 }
 
-/// Leaders remember this many transactions and look for no more in their files: a server that lacks
-/// fewer is sent those, a server that lacks more is sent everything.
+/// Leaders remember this many transactions and look for no more in their files: a server that lacks fewer
+/// gets those, a server that lacks more gets a snapshot.
 fn settings(remembered: usize) -> Settings {
     Settings::new(TICK_MS, SYNC_LIMIT)
         .property("zookeeper.commitLogCount", &remembered.to_string())

@@ -1,5 +1,5 @@
 //! A rolling replacement under load: Apache's servers are replaced by ours one by one on the same data
-//! directories, and ours by Apache's again.
+//! directories, and then ours by Apache's.
 
 use std::time::{Duration, Instant};
 
@@ -15,12 +15,12 @@ use crate::verdict::{self, Severity};
 const SERVERS: usize = 3;
 const LOAD: load::Options =
     load::Options { clients: 4, seed: 2, timeout_ms: SESSION_TIMEOUT_MS, rest_max_ms: 20 };
-/// More than is ever written here, so that hardly any server is sent a snapshot while clients write.
+/// More than is ever written here, so that hardly any server gets a snapshot while clients write.
 const REMEMBERED: usize = 100_000;
 const PROGRESS: u64 = 100;
 const PROGRESS_MAX: Duration = Duration::from_secs(30);
 
-/// There and back.
+/// Replaces all servers, and then back.
 pub fn run(program: Program) -> Result<()> {
     let work = paths::fresh_dir(&format!("mixed-rolling-{}", program.name()))?;
     let servers = [(Program::Apache, Role::Participant); SERVERS];
@@ -38,7 +38,7 @@ pub fn run(program: Program) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the servers that follow first, the leader last.
+/// Replaces the followers first, the leader last.
 fn replace_all(ensemble: &mut Ensemble, load: &Load, program: Program) -> Result<()> {
     let leader = ensemble.await_serving()?;
     let followers = ensemble.ids().filter(|id| *id != leader);

@@ -1,5 +1,5 @@
-//! Apache's C client: through TLS with a certificate, and with a SASL login. Both at once it does not know
-//! (ZOOKEEPER-3482).
+//! Apache's C client: through TLS with a certificate, and with a SASL login. It does not support both at
+//! once (ZOOKEEPER-3482).
 
 use std::fs;
 
@@ -12,7 +12,7 @@ use crate::peers;
 const SECRET: &str = "secret";
 const NOT_ALLOWED: &str = "rc = -102";
 
-/// Reads what zkCli has made: `/tls` is for the certificate of `client`, `/sasl` for the user `bob`.
+/// Reads what zkCli has created: `/tls` is for the certificate of `client`, `/sasl` for the user `bob`.
 pub fn run(stores: &Stores, plain: &str, secure: &str) -> Result<()> {
     certificates(stores, secure)?;
     println!("ok      the C client with certificates");
@@ -35,9 +35,9 @@ fn certificates(stores: &Stores, secure: &str) -> Result<()> {
     ensure!(own.contains(SECRET), "its own znode cannot be read:\n{own}");
     let other = read_as("other.p12")?;
     ensure!(other.contains(NOT_ALLOWED), "another certificate reads it:\n{other}");
-    let stranger = read_as("stranger.jks")?;
-    let is_out = !stranger.contains(SECRET) && !stranger.contains(NOT_ALLOWED);
-    ensure!(is_out, "an unsigned certificate was accepted:\n{stranger}");
+    let untrusted = read_as("untrusted.jks")?;
+    let is_out = !untrusted.contains(SECRET) && !untrusted.contains(NOT_ALLOWED);
+    ensure!(is_out, "an unsigned certificate was accepted:\n{untrusted}");
     let none = get(&[], secure, "/tls")?;
     let is_out = !none.contains(SECRET) && !none.contains(NOT_ALLOWED);
     ensure!(is_out, "a client without TLS was accepted:\n{none}");
@@ -55,10 +55,10 @@ fn logins(stores: &Stores, plain: &str) -> Result<()> {
     };
     let bob = read_with("bob's secret")?;
     ensure!(bob.contains(SECRET), "his own znode cannot be read:\n{bob}");
-    let nobody = get(&[], plain, "/sasl")?;
-    ensure!(nobody.contains(NOT_ALLOWED), "a client without a login can read it:\n{nobody}");
-    let liar = read_with("a guess")?;
-    let is_out = !liar.contains(SECRET) && !liar.contains(NOT_ALLOWED);
-    ensure!(is_out, "a wrong password was accepted:\n{liar}");
+    let anonymous = get(&[], plain, "/sasl")?;
+    ensure!(anonymous.contains(NOT_ALLOWED), "a client without a login can read it:\n{anonymous}");
+    let wrong_password = read_with("a guess")?;
+    let is_out = !wrong_password.contains(SECRET) && !wrong_password.contains(NOT_ALLOWED);
+    ensure!(is_out, "a wrong password was accepted:\n{wrong_password}");
     Ok(())
 }

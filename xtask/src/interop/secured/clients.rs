@@ -1,4 +1,4 @@
-//! Apache's zkCli, through TLS with a certificate and with SASL: who it is, what it may read.
+//! Apache's zkCli, through TLS with a certificate and with SASL: its ids, and what it may read.
 
 use std::path::Path;
 
@@ -10,11 +10,11 @@ use crate::ports;
 use crate::run;
 use crate::server::{self, Program, Server, Spec};
 
-/// Without a comma, which zkCli takes for the end of an ACL.
+/// Without a comma, which zkCli treats as the end of an ACL.
 const CLIENT: &str = "CN=client";
 const NOT_ALLOWED: &str = "Insufficient permission";
 
-/// A server with a TLS port and logins, and what clients make of it.
+/// Starts a server with a TLS port and logins, and runs the clients.
 pub fn run(program: Program, work: &Path, stores: &Stores) -> Result<()> {
     let secure_port = ports::free_ports(1)?;
     let server = start(program, work, stores, secure_port)?;
@@ -41,7 +41,7 @@ fn start(program: Program, work: &Path, stores: &Stores, secure_port: u16) -> Re
     spec.property("java.security.auth.login.config", &jaas).start()
 }
 
-/// What zkCli printed.
+/// Returns what zkCli printed.
 fn zkcli(address: &str, properties: &[(String, String)], commands: &str) -> Result<String> {
     let mut java = server::java(Program::Apache);
     java.args(properties.iter().map(|(name, value)| format!("-D{name}={value}")));
@@ -67,8 +67,8 @@ fn certificates(stores: &Stores, secure: &str) -> Result<()> {
     ensure!(own.contains("\nsecret"), "its own znode cannot be read:\n{own}");
     let other = zkcli(secure, &through_tls(stores, "other.p12"), "get /tls\nquit\n")?;
     ensure!(other.contains(NOT_ALLOWED), "another certificate reads it:\n{other}");
-    let stranger = zkcli(secure, &through_tls(stores, "stranger.jks"), "ls /\nquit\n")?;
-    ensure!(!stranger.contains("[tls"), "an unsigned certificate was accepted:\n{stranger}");
+    let untrusted = zkcli(secure, &through_tls(stores, "untrusted.jks"), "ls /\nquit\n")?;
+    ensure!(!untrusted.contains("[tls"), "an unsigned certificate was accepted:\n{untrusted}");
     Ok(())
 }
 
@@ -76,7 +76,7 @@ fn with_login(stores: &Stores, section: &str) -> Vec<(String, String)> {
     [
         ("java.security.auth.login.config", stores.path("jaas.conf").display().to_string()),
         ("zookeeper.sasl.clientconfig", section.to_owned()),
-        // Apache's client does not speak DIGEST-MD5 otherwise.
+        // Apache's client does not support DIGEST-MD5 otherwise.
         ("zookeeper.fips-mode", "false".to_owned()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -88,9 +88,9 @@ fn logins(stores: &Stores, server: &Server) -> Result<()> {
     let bob = zkcli(&server.address, &with_login(stores, "Client"), made)?;
     ensure!(bob.contains("sasl: bob"), "whoami does not know the user:\n{bob}");
     ensure!(bob.contains("\nsecret"), "his own znode cannot be read:\n{bob}");
-    let nobody = zkcli(&server.address, &[], "get /sasl\nquit\n")?;
-    ensure!(nobody.contains(NOT_ALLOWED), "a client without a login can read it:\n{nobody}");
-    let liar = zkcli(&server.address, &with_login(stores, "WrongClient"), "get /sasl\nquit\n")?;
-    ensure!(!liar.contains("\nsecret"), "a wrong password was accepted:\n{liar}");
+    let anonymous = zkcli(&server.address, &[], "get /sasl\nquit\n")?;
+    ensure!(anonymous.contains(NOT_ALLOWED), "a client without a login can read it:\n{anonymous}");
+    let wrong_password = zkcli(&server.address, &with_login(stores, "WrongClient"), "get /sasl\nquit\n")?;
+    ensure!(!wrong_password.contains("\nsecret"), "a wrong password was accepted:\n{wrong_password}");
     Ok(())
 }

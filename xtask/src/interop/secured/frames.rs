@@ -1,4 +1,4 @@
-//! The frames with which a server answers SASL tokens, right and wrong ones, compared with those of Apache's.
+//! The frames with which a server answers valid and invalid SASL tokens, compared with Apache's.
 
 use std::io::{self, ErrorKind};
 use std::time::Duration;
@@ -9,9 +9,9 @@ use herdsman_sasl::{Credentials, Secret};
 
 use crate::wire::{Decoder, Op, Session, Ticket};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 const SESSION_TIMEOUT_MS: i32 = 20_000;
-/// The JDK takes no response longer than this.
+/// The JDK accepts no longer response.
 const RESPONSE_BYTES_MAX: usize = 4096;
 
 /// A token that a client sends.
@@ -44,7 +44,7 @@ const EXCHANGES: &[&[Token]] = &[
     &[Token::Empty, WRONG, Token::Empty, RIGHT],
 ];
 
-/// Plays all exchanges with both servers.
+/// Runs all exchanges with both servers.
 pub fn compare(apache: &str, tested: &str) -> Result<()> {
     for tokens in EXCHANGES {
         let expected = play(apache, tokens).with_context(|| format!("Apache and {tokens:?}"))?;
@@ -57,10 +57,10 @@ pub fn compare(apache: &str, tested: &str) -> Result<()> {
     Ok(())
 }
 
-/// What a server answers to these tokens, and to a read behind them.
+/// Returns what a server answers to these tokens, and to a read after them.
 fn play(address: &str, tokens: &[Token]) -> Result<Vec<String>> {
     let ticket = Ticket::new(SESSION_TIMEOUT_MS);
-    let mut session = Session::open(address, &ticket, PATIENCE)?.context("no session")?;
+    let mut session = Session::open(address, &ticket, TIMEOUT)?.context("no session")?;
     let mut challenge = Vec::new();
     let mut answers = Vec::new();
     for token in tokens {
@@ -69,7 +69,7 @@ fn play(address: &str, tokens: &[Token]) -> Result<Vec<String>> {
             Token::Empty => Some(Vec::new()),
             Token::Nonsense => Some(b"nonsense".to_vec()),
             Token::TooLong => Some(vec![b'x'; RESPONSE_BYTES_MAX + 1]),
-            // Where no client can log in there is no challenge to respond to.
+            // If no client can log in, there is no challenge to respond to.
             Token::Response(..) if challenge.is_empty() => Some(b"a response".to_vec()),
             Token::Response(user, password) => Some(response(&challenge, user, password)?),
         };
@@ -90,7 +90,7 @@ fn play(address: &str, tokens: &[Token]) -> Result<Vec<String>> {
     Ok(answers)
 }
 
-/// What kind of token it is. A challenge is kept.
+/// Describes a token. A challenge is kept.
 fn shown(token: Option<Vec<u8>>, challenge: &mut Vec<u8>) -> String {
     let Some(token) = token else { return "null token".to_owned() };
     let text = String::from_utf8_lossy(&token).into_owned();

@@ -1,7 +1,7 @@
-//! Logins with Apache's Java client, as several releases of it see them.
+//! Logins with several releases of Apache's Java client.
 //!
-//! A client that is refused must say so, once and for good. How it finds out differs: it reads the token of the answer
-//! before the error, and takes an answer that is too short for a broken connection.
+//! A client that is rejected must report that, once and permanently. How it finds out differs: it reads the
+//! token of the reply before the error, and treats a reply that is too short as a lost connection.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,7 +20,7 @@ const RIGHT: &str = "Client";
 /// The one with a wrong password.
 const WRONG: &str = "WrongClient";
 
-const LET_IN: [&str; 3] = ["event SaslAuthenticated", "read ok", "state CONNECTED"];
+const ACCEPTED: [&str; 3] = ["event SaslAuthenticated", "read ok", "state CONNECTED"];
 const REFUSED: [&str; 3] = ["event AuthFailed", "read AUTHFAILED", "state AUTH_FAILED"];
 
 /// Compiles the program, and returns the folder of its class.
@@ -33,7 +33,7 @@ pub fn compile(work: &Path) -> Result<PathBuf> {
     Ok(classes)
 }
 
-/// Has clients of every release log in with a right and with a wrong password.
+/// Logs in with clients of every release, with a right and with a wrong password.
 pub fn run(setup: Setup, classes: &Path, address: &str, stores: &Stores) -> Result<()> {
     let older = peers::OLDER_RELEASES
         .map(|release| (release, format!("{}/*", peers::older_client_jars(release).display())));
@@ -41,7 +41,7 @@ pub fn run(setup: Setup, classes: &Path, address: &str, stores: &Stores) -> Resu
     for (release, jars) in older.into_iter().chain(newest) {
         for section in [RIGHT, WRONG] {
             let is_let_in = section == RIGHT && setup != Setup::NotOffered;
-            let expected = if is_let_in { LET_IN } else { REFUSED };
+            let expected = if is_let_in { ACCEPTED } else { REFUSED };
             let printed =
                 log_in(&format!("{}:{jars}", classes.display()), section, address, stores)?;
             let said: Vec<_> = printed.lines().filter(|line| is_result(line)).collect();
@@ -54,7 +54,7 @@ pub fn run(setup: Setup, classes: &Path, address: &str, stores: &Stores) -> Resu
     Ok(())
 }
 
-/// A line of the program itself, and not of the client's log.
+/// Whether a line is from the program itself, and not from the client's log.
 fn is_result(line: &str) -> bool {
     ["event ", "read ", "state "].iter().any(|start| line.starts_with(start))
 }
@@ -65,7 +65,7 @@ fn log_in(classpath: &str, section: &str, address: &str, stores: &Stores) -> Res
     let jaas = stores.path("jaas.conf");
     java.arg(format!("-Djava.security.auth.login.config={}", jaas.display()));
     java.arg(format!("-Dzookeeper.sasl.clientconfig={section}"));
-    // The client does not speak DIGEST-MD5 otherwise.
+    // The client does not support DIGEST-MD5 otherwise.
     java.args(["-Dzookeeper.fips-mode=false", "Login", address]);
     Ok(run::all_output(&mut java, "")?.printed)
 }

@@ -1,4 +1,4 @@
-//! Runs the package of `interop/sasl`: both sides of a login, ours against others'.
+//! Runs the package `interop/sasl`: both sides of a login, ours with other implementations.
 
 use anyhow::{Context, Result};
 
@@ -6,7 +6,7 @@ use crate::paths;
 use crate::run;
 use crate::server::Program;
 
-/// Says nothing about Apache's server, so it is left out there.
+/// Skipped for Apache's server, because it does not involve a server.
 pub fn run(program: Program) -> Result<()> {
     if program != Program::Herdsman {
         return Ok(());

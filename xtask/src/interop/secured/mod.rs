@@ -1,10 +1,11 @@
 //! A secured installation: the same stores, certificates and JAAS file for Apache's programs and ours.
 //!
-//! `logins` has our DIGEST-MD5 talk to the JDK's and to pure-sasl's. `clients` has Apache's zkCli come in
-//! through TLS and with SASL, `c_client` the C client. `refusals` compares every answer to a SASL token with
-//! Apache's (`frames`), and has Apache's Java clients of several releases refused (`java_clients`). `quorum` has
-//! servers of both kinds form an ensemble with TLS, with logins, and switch from plain to TLS one by one.
-//! `--server apache` runs the same with Apache's servers only, which shows that the test itself is right.
+//! In `logins`, our DIGEST-MD5 is used with the JDK's and pure-sasl's. In `clients`, Apache's zkCli
+//! connects through TLS and with SASL, in `c_client` the C client does. `refusals` compares every reply to
+//! a SASL token with Apache's (`frames`), and has logins of several releases of Apache's Java client
+//! rejected (`java_clients`). In `quorum`, servers of both programs form an ensemble with TLS, with logins,
+//! and switch from plain to TLS one by one. `--server apache` runs the same with Apache's servers only,
+//! which shows that the test itself is correct.
 
 mod c_client;
 mod clients;
@@ -22,7 +23,7 @@ use crate::peers::Peer;
 use crate::server::Program;
 use stores::Stores;
 
-/// All of it.
+/// Runs everything.
 pub fn run(program: Program) -> Result<()> {
     Program::Apache.ensure_here()?;
     Peer::SecureCClient.ensure()?;

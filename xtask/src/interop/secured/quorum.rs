@@ -1,4 +1,4 @@
-//! Ensembles whose servers speak TLS and log in to each other, of both kinds of server.
+//! Ensembles of both programs whose servers use TLS and log in to each other.
 
 use std::path::Path;
 use std::time::Instant;
@@ -14,7 +14,7 @@ const TICK_MS: u32 = 2000;
 const SYNC_LIMIT: u32 = 5;
 const LEADER: usize = 3;
 
-/// Who leads, who follows.
+/// The programs of the leader and of the followers.
 fn combinations(program: Program) -> [[Program; 3]; 2] {
     [[Program::Apache, program, program], [program, Program::Apache, Program::Apache]]
 }
@@ -33,14 +33,14 @@ pub fn run(program: Program, work: &Path, stores: &Stores) -> Result<()> {
         }
     }
     switch_to_tls(program, work, stores).context("from plain to TLS, one by one")?;
-    strangers(program, work, stores).context("servers that must be refused")
+    wrong_servers_are_rejected(program, work, stores).context("servers that must be rejected")
 }
 
 fn settings() -> Settings {
     Settings::new(TICK_MS, SYNC_LIMIT)
 }
 
-/// Keys and certificates for the ports between servers, whatever they speak.
+/// Adds keys and certificates for the ports between servers, with or without TLS.
 fn with_stores(stores: &Stores) -> Settings {
     let mut settings = settings();
     for (name, value) in stores.settings("zookeeper.ssl.quorum.", "server.jks") {
@@ -64,13 +64,13 @@ fn with_logins(stores: &Stores) -> Settings {
             "java.security.auth.login.config",
             &stores.path("jaas.conf").display().to_string(),
         )
-        // Apache's learner does not speak DIGEST-MD5 otherwise.
+        // Apache's learner does not support DIGEST-MD5 otherwise.
         .property("zookeeper.fips-mode", "false");
     Settings { lines: lines.map(Into::into).to_vec(), ..settings }
 }
 
-/// The way that Apache's documentation describes: first all understand both, then all speak TLS, then
-/// nothing else is understood. The ensemble serves all the time.
+/// The procedure in Apache's documentation: first all servers accept both, then all use TLS, then nothing
+/// else is accepted. The ensemble serves all the time.
 fn switch_to_tls(program: Program, work: &Path, stores: &Stores) -> Result<()> {
     let start = Instant::now();
     let servers = [program, Program::Apache, program].map(|program| (program, Role::Participant));
@@ -95,8 +95,8 @@ fn switch_to_tls(program: Program, work: &Path, stores: &Stores) -> Result<()> {
     Ok(())
 }
 
-/// With two of three that belong there is a quorum, and the third does not get in.
-fn strangers(program: Program, work: &Path, stores: &Stores) -> Result<()> {
+/// Two of the three servers form a quorum, and the third is rejected.
+fn wrong_servers_are_rejected(program: Program, work: &Path, stores: &Stores) -> Result<()> {
     for (name, settings, odd) in [
         ("without TLS", with_tls(stores), vec![]),
         ("without a login", with_logins(stores), vec![]),
@@ -132,11 +132,11 @@ fn strangers(program: Program, work: &Path, stores: &Stores) -> Result<()> {
         };
         let deadline = Instant::now() + std::time::Duration::from_secs(30);
         while program == Program::Herdsman && !refused(&ensemble) {
-            ensure!(Instant::now() < deadline, "{name}: no log says that it was refused");
+            ensure!(Instant::now() < deadline, "{name}: no server logged that it was rejected");
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
         ensure!(ensemble.member(LEADER).mode().is_none(), "a server {name} was accepted");
-        println!("ok      a server {name} is refused");
+        println!("ok      a server {name} is rejected");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Servers that refuse SASL logins in each of the ways that settings allow, and what clients make of it.
+//! Servers that reject SASL logins in each of the ways that settings allow, and the reactions of clients.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use super::stores::Stores;
 use super::{frames, java_clients};
 use crate::server::{Program, Server, Spec};
 
-/// What a server does about logins.
+/// How a server treats logins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setup {
     /// Clients may log in; a failed login ends the connection.
@@ -29,7 +29,7 @@ impl Setup {
             Setup::Offered => "logins are offered",
             Setup::Required => "logins are required",
             Setup::Tolerant => "failed logins are tolerated",
-            Setup::NotOffered => "nobody can log in",
+            Setup::NotOffered => "logins are not offered",
         }
     }
 
@@ -51,7 +51,7 @@ impl Setup {
     }
 }
 
-/// All setups.
+/// Runs all setups.
 pub fn run(program: Program, work: &Path, stores: &Stores) -> Result<()> {
     let classes = java_clients::compile(work)?;
     for setup in Setup::ALL {

@@ -1,4 +1,4 @@
-//! Key stores, trust stores and a JAAS file, made with the JDK's own keytool as an operator makes them.
+//! Key stores, trust stores and a JAAS file, created with the JDK's own keytool, as by an operator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use anyhow::Result;
 
 use crate::run;
 
-/// Of every store and key.
+/// The password of every store and key.
 pub const PASSWORD: &str = "correct horse";
-/// What every certificate here is good for.
+/// The hosts of every certificate.
 const HOSTS: &str = "san=dns:localhost,ip:127.0.0.1";
 
 /// Files in a folder.
@@ -19,8 +19,8 @@ pub struct Stores {
 }
 
 impl Stores {
-    /// An authority, a server's and a client's key in JKS and PKCS12, a trust store, and a stranger who
-    /// signs himself.
+    /// Creates an authority, a server's and a client's key in JKS and PKCS12, a trust store, and a
+    /// self-signed certificate that is not trusted.
     pub fn make(folder: &Path) -> Result<Stores> {
         fs::create_dir_all(folder)?;
         let stores = Stores { folder: folder.to_path_buf() };
@@ -44,7 +44,7 @@ impl Stores {
         self.folder.join(file)
     }
 
-    /// The settings of a kind of port, each beginning with the prefix.
+    /// The settings of a kind of port, each starting with the prefix.
     pub fn settings(&self, prefix: &str, key_store: &str) -> Vec<(String, String)> {
         [
             ("keyStore.location", self.path(key_store).display().to_string()),
@@ -56,7 +56,7 @@ impl Stores {
         .to_vec()
     }
 
-    /// The key and the certificate of a store in one PEM file, as programs without Java want them.
+    /// The key and the certificate of a store in one PEM file, as programs without Java need them.
     pub fn exported(&self, store: &str) -> Result<PathBuf> {
         let (whole, pem) = (format!("{store}.all.p12"), self.path(&format!("{store}.pem")));
         let to = ["-deststorepass", PASSWORD, "-deststoretype", "PKCS12"];
@@ -90,7 +90,7 @@ impl Stores {
         self.keytool(&arguments, file)
     }
 
-    /// Has the authority sign the key in a store.
+    /// Signs the key in a store with the authority.
     fn sign(&self, file: &str) -> Result<()> {
         self.keytool(
             &["-certreq", "-alias", "own", "-keypass", PASSWORD, "-file", "request"],

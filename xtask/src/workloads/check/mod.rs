@@ -1,7 +1,7 @@
 //! The rules for every history, whatever the workload: see the three files.
 //!
-//! All of them use the zxid in each reply's header. It names the state that a reply describes: a
-//! write's own zxid, or the last one that the server had applied when it answered.
+//! All of them use the zxid in each reply's header. It identifies the state that a reply describes: a
+//! write's own zxid, or the last one that the server had applied when it replied.
 
 mod order;
 mod shape;
@@ -12,17 +12,17 @@ pub use shape::DIGITS;
 use super::history::Record;
 use crate::listing::Nodes;
 
-/// What is shown of each kind.
+/// How many findings of each kind are shown.
 const SHOWN: usize = 8;
-/// How much is shown of one: a reply may list many children.
+/// How much of a finding is shown: a reply may list many children.
 const CHARS_MAX: usize = 600;
 
-/// What does not hold.
+/// The violations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     /// Replies that contradict each other or their request, and effects without a cause.
     pub wrong: Vec<String>,
-    /// Acknowledged effects that are gone, and events that never came.
+    /// Acknowledged effects that were lost, and events that never arrived.
     pub lost: Vec<String>,
     /// States older than what the same session, or an earlier reply, has shown.
     pub stale: Vec<String>,
@@ -41,7 +41,7 @@ impl Findings {
         self.stale.extend(other.stale);
     }
 
-    /// The first of each kind, a line each, cut where they are very long.
+    /// The first findings of each kind, one line each, truncated.
     pub fn lines(&self) -> Vec<String> {
         let kinds = [("wrong", &self.wrong), ("lost", &self.lost), ("stale", &self.stale)];
         let shown = |(kind, all): (&str, &Vec<String>)| {
@@ -55,8 +55,8 @@ impl Findings {
     }
 }
 
-/// Holds a history against the general rules, and against the nodes that are there in the end.
-/// `root` is the node below which the workload wrote everything.
+/// Checks a history against the general rules and against the nodes at the end. `root` is the node below
+/// which the workload wrote everything.
 pub fn check(records: &[Record], root: &str, end: &Nodes) -> Findings {
     let mut findings = shape::check(records);
     findings.extend(order::check(records));

@@ -1,8 +1,8 @@
 //! The order of replies: a session never goes back, and writes are linearizable.
 //!
-//! Within a session, over all its connections, the zxid in the header never falls, and rises with each
-//! write. Over all clients, a write that was sent after another one's reply had come has the higher
-//! zxid; refused writes count too, since they are decided in the same order. Sessions keep their ids.
+//! Within a session, over all its connections, the zxid in the header never decreases, and increases with
+//! each write. Over all clients, a write that was sent after the reply to another one has the higher zxid;
+//! rejected writes count too, since they are decided in the same order. Sessions keep their ids.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::Findings;
 use crate::wire::{Kind, Op};
 use crate::workloads::history::{self, Call, Note, Record};
 
-/// Fails sessions that go back, and writes out of their order.
+/// Reports sessions that go back, and writes out of order.
 pub fn check(records: &[Record]) -> Findings {
     let mut findings = Findings::default();
     sessions(records, &mut findings);
@@ -26,7 +26,7 @@ fn identities(records: &[Record], findings: &mut Findings) {
     for Record { session, note } in records {
         let Note::Connected(asked) = note else { continue };
         if *asked == 0 && !known.insert(session) {
-            findings.wrong.push(format!("session {session:#x} was given out twice"));
+            findings.wrong.push(format!("session {session:#x} was assigned twice"));
         } else if *asked != 0 && asked != session {
             findings.wrong.push(format!("session {session:#x} instead of {asked:#x}"));
         }
@@ -49,7 +49,7 @@ fn sessions(records: &[Record], findings: &mut Findings) {
     }
 }
 
-/// A write that has its own zxid. The end of a session that is over already has none.
+/// A write with its own zxid. Closing a session that has already ended has none.
 fn is_ordered_write(call: &Call) -> bool {
     call.is_write() && call.op.kind() != Kind::CloseSession
 }
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_behind_one_that_was_answered_before_is_wrong() {
+    fn a_write_ordered_before_an_earlier_answered_one_is_wrong() {
         let at = |session, start, end, zxid| {
             let (op, outcome) = write(zxid);
             Record { session, ..call(start, end, op, outcome) }

@@ -1,15 +1,15 @@
-//! Each reply by itself: its fields are those that its request and its zxid allow.
+//! Each reply by itself: its fields are consistent with its request and its zxid.
 
 use super::Findings;
 use crate::wire::{self, EPHEMERAL, Kind, Op, SEQUENTIAL, Stat};
 use crate::workloads::history::{self, Answer, Call, Outcome, Record, is_over};
 
-/// How many digits a sequential node's number has.
+/// The number of digits of a sequential node's number.
 pub const DIGITS: usize = 10;
 const NEW_CONFIG_NO_QUORUM: i32 = -13;
 const RECONFIG_IN_PROGRESS: i32 = -14;
 
-/// Fails replies that no server may send.
+/// Reports replies that no server may send.
 pub fn check(records: &[Record]) -> Findings {
     let mut findings = Findings::default();
     for (session, call) in history::calls(records) {
@@ -23,7 +23,7 @@ pub fn check(records: &[Record]) -> Findings {
 fn check_call(session: i64, call: &Call) -> Result<(), String> {
     if let Outcome::Refused { err, at, .. } = call.outcome {
         let is_due = call.ops().get(at).is_some_and(|op| may_be_refused(op, err));
-        return ensure(is_over(err) || is_due, "this error is not due");
+        return ensure(is_over(err) || is_due, "unexpected error");
     }
     let Some((zxid, answers)) = call.done() else {
         return Ok(());
@@ -66,19 +66,19 @@ fn check_answer(session: i64, zxid: i64, op: &Op, answer: &Answer) -> Result<(),
         }
         (Op::SetData { data, version, .. }, Answer::Stat(stat)) => {
             ensure(stat.mzxid() == zxid, "mzxid is not the write's own")?;
-            ensure(stat.sizes[0] == length(data.as_deref()), "dataLength is another")?;
+            ensure(stat.sizes[0] == length(data.as_deref()), "wrong dataLength")?;
             ensure(*version < 0 || stat.version() == version + 1, "not the next version")
         }
         (Op::Reconfig { .. }, Answer::Data(data, stat)) => {
             ensure(stat.mzxid() == zxid, "mzxid is not the write's own")?;
-            ensure(stat.sizes[0] == length(data.as_deref()), "dataLength is another")
+            ensure(stat.sizes[0] == length(data.as_deref()), "wrong dataLength")
         }
         (Op::Read { kind: Kind::GetData, .. }, Answer::Data(data, stat)) => {
-            ensure(stat.sizes[0] == length(data.as_deref()), "dataLength is another")
+            ensure(stat.sizes[0] == length(data.as_deref()), "wrong dataLength")
         }
         (Op::Read { kind: Kind::GetChildren2, .. }, Answer::Children(names, stat)) => {
-            ensure(names.windows(2).all(|pair| pair[0] != pair[1]), "a name twice")?;
-            ensure(usize::try_from(stat.sizes[1]) == Ok(names.len()), "numChildren is another")
+            ensure(names.windows(2).all(|pair| pair[0] != pair[1]), "a repeated name")?;
+            ensure(usize::try_from(stat.sizes[1]) == Ok(names.len()), "wrong numChildren")
         }
         (Op::Read { kind: Kind::Exists, .. }, Answer::Stat(_)) => Ok(()),
         (_, Answer::Nothing) => Ok(()),
@@ -87,10 +87,10 @@ fn check_answer(session: i64, zxid: i64, op: &Op, answer: &Answer) -> Result<(),
 }
 
 fn check_stat(zxid: i64, stat: &Stat) -> Result<(), String> {
-    ensure(stat.mzxid() <= zxid && stat.pzxid <= zxid, "younger than the reply's zxid")?;
-    // The membership's node has been there before any zxid.
+    ensure(stat.mzxid() <= zxid && stat.pzxid <= zxid, "newer than the reply's zxid")?;
+    // The node with the membership existed before any zxid.
     let is_ordered = stat.czxid() <= stat.mzxid() && stat.czxid() <= stat.pzxid;
-    ensure(is_ordered, "changed before it was made")?;
+    ensure(is_ordered, "changed before it was created")?;
     let is_new = stat.czxid() == stat.mzxid();
     ensure(is_new == (stat.version() == 0) || stat.version() < 0, "version and mzxid disagree")
 }
@@ -104,9 +104,9 @@ fn stat_of(answer: &Answer) -> Option<&Stat> {
 }
 
 fn check_name(asked: &str, made: &str, flags: i32) -> Result<(), String> {
-    let rest = made.strip_prefix(asked).ok_or("another path than asked for")?;
+    let rest = made.strip_prefix(asked).ok_or("not the requested path")?;
     if flags & SEQUENTIAL == 0 {
-        return ensure(rest.is_empty(), "another path than asked for");
+        return ensure(rest.is_empty(), "not the requested path");
     }
     let is_number = rest.len() == DIGITS && rest.bytes().all(|byte| byte.is_ascii_digit());
     ensure(is_number, "not a number of ten digits")

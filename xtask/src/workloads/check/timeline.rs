@@ -1,11 +1,11 @@
-//! One history for each node: at every zxid it has one state, which a request has made.
+//! One history for each node: at every zxid it has one state, caused by a request.
 //!
 //! Each reply shows the state of one node, or of a parent's list of children, at the zxid in its header.
-//! Together, these facts must fit on one timeline. The checks are: two replies never show
-//! different states for the same zxid, so no read is older than its zxid and no two writes got the
-//! same version; every version, value and node has a request that may have made it, and no two have
-//! the same one; what was made stays until a request, or the end of its session, may have removed it;
-//! a refusal (BadVersion, NodeExists, NoNode) has its reason at that very zxid.
+//! Together, these facts must fit on one timeline. The checks are: two replies never show different states
+//! for the same zxid, so no read is older than its zxid and no two writes got the same version; every
+//! version, value and node has a request that may have caused it, and no two have the same one; a node
+//! exists until a request, or the end of its session, may have deleted it; a rejection (BadVersion,
+//! NodeExists, NoNode) has its reason at that very zxid.
 
 mod life;
 mod node;
@@ -20,25 +20,25 @@ use crate::wire::{BAD_VERSION, Kind, NO_NODE, NODE_EXISTS, Op, SEQUENTIAL, Stat}
 use crate::workloads::history::{Answer, Call, Note, Outcome, Record, is_over};
 use node::Node;
 
-/// The zxid of what is there in the end.
+/// The zxid of the final state.
 const END: i64 = i64::MAX - 1;
 
 /// All nodes of a history.
 #[derive(Default)]
 struct Timeline {
     nodes: BTreeMap<String, Node>,
-    /// Sequential nodes that may have been made, under an unknown number: the path
-    /// without it, to the data.
+    /// Sequential nodes that may have been created, with an unknown number: the path without it, and the
+    /// data.
     numbered: BTreeMap<String, Vec<Vec<u8>>>,
     /// For each parent the names that it had at a zxid.
     listings: BTreeMap<String, Vec<(i64, BTreeSet<String>)>>,
     sessions: BTreeMap<i64, Session>,
 }
 
-/// How a session went.
+/// What is known about a session.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
-    /// The zxid of its last acknowledged write: it was not over before.
+    /// The zxid of its last acknowledged write: it had not ended before.
     alive_at: i64,
     /// The zxid of its acknowledged end.
     closed_at: Option<i64>,
@@ -46,13 +46,13 @@ struct Session {
     may_be_over: bool,
 }
 
-/// Fails facts that do not fit together.
+/// Reports facts that contradict each other.
 pub fn check(records: &[Record], root: &str, end: &Nodes) -> Findings {
     let mut timeline = Timeline::default();
     records.iter().for_each(|record| timeline.add(record));
     timeline.add_end(root, end);
     timeline.spread_listings();
-    timeline.judge()
+    timeline.evaluate()
 }
 
 impl Timeline {
@@ -60,7 +60,7 @@ impl Timeline {
         if !self.nodes.contains_key(path) {
             self.nodes.insert(path.into(), Node::default());
         }
-        self.nodes.get_mut(path).expect("it was just put there")
+        self.nodes.get_mut(path).expect("it was just added")
     }
 
     fn add(&mut self, record: &Record) {
@@ -157,7 +157,7 @@ impl Timeline {
         }
     }
 
-    /// What is there in the end, and what is not.
+    /// Adds the nodes that exist at the end, and those that do not.
     fn add_end(&mut self, root: &str, end: &Nodes) {
         let known: Vec<String> = self.nodes.keys().cloned().collect();
         for path in known.iter().filter(|path| !end.contains_key(*path)) {
@@ -171,7 +171,7 @@ impl Timeline {
         }
     }
 
-    /// A list of children tells of each child that it is there, or is not.
+    /// A list of children shows for each child whether it exists.
     fn spread_listings(&mut self) {
         for (parent, mut listings) in std::mem::take(&mut self.listings) {
             listings.sort_by_key(|(zxid, _)| *zxid);
@@ -184,8 +184,7 @@ impl Timeline {
         }
     }
 
-    /// In the order of zxids, so that nodes that are certainly not there are not looked at again and
-    /// again.
+    /// In the order of zxids, so that nodes that certainly do not exist are not checked repeatedly.
     fn add_unlisted(&mut self, parent: &str, listings: &[(i64, BTreeSet<String>)]) {
         let below = format!("{parent}/");
         let children = self.nodes.range(below.clone()..).take_while(|(p, _)| p.starts_with(&below));
@@ -205,13 +204,13 @@ impl Timeline {
         }
     }
 
-    fn judge(mut self) -> Findings {
+    fn evaluate(mut self) -> Findings {
         let mut findings = Findings::default();
         for (path, node) in &mut self.nodes {
             let unnumbered = path.len().checked_sub(DIGITS).and_then(|at| path.get(..at));
             let mut none = Vec::new();
             let numbered = unnumbered.and_then(|prefix| self.numbered.get_mut(prefix));
-            node.judge(path, numbered.unwrap_or(&mut none), &self.sessions, &mut findings);
+            node.evaluate(path, numbered.unwrap_or(&mut none), &self.sessions, &mut findings);
         }
         findings
     }

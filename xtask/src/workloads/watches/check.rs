@@ -6,7 +6,7 @@ use crate::wire::{CHILDREN_CHANGED, CREATED, DATA_CHANGED, DELETED, Event, Kind,
 use crate::workloads::check::Findings;
 use crate::workloads::history::{self, Call, Note, Outcome, Record};
 
-/// Fails missing, late, doubled and groundless events.
+/// Reports missing, late, duplicate and unfounded events.
 pub fn check(records: &[Record]) -> Findings {
     let changes = Changes::of(records);
     let mut findings = Findings::default();
@@ -33,7 +33,7 @@ pub fn check(records: &[Record]) -> Findings {
     findings
 }
 
-/// What is known to have changed, by acknowledged writes, and what may have.
+/// The known changes, by acknowledged writes, and the possible ones.
 #[derive(Default)]
 struct Changes {
     by_zxid: BTreeMap<i64, (String, i32)>,
@@ -88,14 +88,14 @@ impl Changes {
         if event.zxid > 0 {
             return event.zxid > from && own.get(&event.zxid) == Some(&event.kind);
         }
-        // setWatches compares states: what was deleted and made again has changed its data.
+        // setWatches compares states: deleting and recreating a node is a change of its data.
         own.range(from + 1..).any(|(_, kind)| {
             *kind == event.kind || (event.kind == DATA_CHANGED && *kind == CREATED)
         }) || (event.kind == DATA_CHANGED && self.unknown.contains(&(event.path.clone(), CREATED)))
     }
 }
 
-/// What a write changes, and how.
+/// Returns what a write changes, and how.
 fn change(op: &Op) -> Option<(&str, i32)> {
     match op {
         Op::Create { path, .. } => Some((path, CREATED)),
@@ -117,11 +117,11 @@ enum Table {
 #[derive(Default)]
 struct Session {
     armed: BTreeMap<(Table, String), ArmedWatch>,
-    /// Roots of persistent recursive watches, and the zxid from which on they tell of everything.
+    /// Roots of persistent recursive watches, and the zxid from which on they report everything.
     recursive: BTreeMap<String, i64>,
-    /// What those told on this connection.
+    /// What those reported on this connection.
     told: BTreeSet<(i64, String, i32)>,
-    /// Whether a new connection has not got its watches yet.
+    /// Whether the watches are not set on a new connection yet.
     restoring: bool,
 }
 
@@ -129,7 +129,7 @@ struct Session {
 struct ArmedWatch {
     /// The zxid of the state that the client has seen.
     at: i64,
-    /// Whether the node was there.
+    /// Whether the node existed.
     was_there: bool,
 }
 
@@ -165,17 +165,17 @@ impl Session {
             findings.wrong.push(format!("{event:?} without a change since {from:x?}"));
         }
         if recursive.is_some() {
-            self.told_once(event, findings);
+            self.reported_once(event, findings);
         }
     }
 
-    fn told_once(&mut self, event: &Event, findings: &mut Findings) {
+    fn reported_once(&mut self, event: &Event, findings: &mut Findings) {
         let last = self.told.last().map_or(0, |(zxid, ..)| *zxid);
         let is_new = self.told.insert((event.zxid, event.path.clone(), event.kind));
         if !is_new {
-            findings.wrong.push(format!("{event:?} came twice"));
+            findings.wrong.push(format!("{event:?} arrived twice"));
         } else if event.zxid < last {
-            findings.wrong.push(format!("{event:?} came after one of {last:#x}"));
+            findings.wrong.push(format!("{event:?} arrived after one of {last:#x}"));
         }
     }
 
@@ -193,7 +193,7 @@ impl Session {
         self.arm(call, zxid);
     }
 
-    /// Every change up to this zxid has been told.
+    /// Every change up to this zxid has been reported.
     fn overdue(&mut self, zxid: i64, changes: &Changes, findings: &mut Findings) {
         self.armed.retain(|(table, path), armed| {
             let missed = changes.between(path, *table, armed.at, zxid);
@@ -218,17 +218,17 @@ impl Session {
         }
     }
 
-    /// setWatches has told of everything that is other than the client knows it.
+    /// setWatches has reported every difference from the state that the client knows.
     fn restored(&mut self, since: i64, zxid: i64, changes: &Changes, findings: &mut Findings) {
         self.restoring = false;
         self.armed.retain(|(table, path), armed| {
             let missed = changes.between(path, *table, since, zxid);
             let last = missed.last().map(|(_, kind)| *kind);
-            // A node that was not there and is not there has not changed.
+            // A node that was missing and is missing has not changed.
             let differs = last.is_some() && (armed.was_there || last != Some(DELETED));
             if differs {
                 findings.lost.push(format!(
-                    "setWatches of {zxid:#x} did not tell that {path} has changed since {since:#x}: {missed:x?}"
+                    "setWatches of {zxid:#x} did not report that {path} has changed since {since:#x}: {missed:x?}"
                 ));
             }
             armed.at = zxid;

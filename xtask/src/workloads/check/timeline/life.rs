@@ -1,4 +1,4 @@
-//! The lifetimes of one node: from a create to its deletion, each with a cause.
+//! The lifetimes of one node: each from its creation to its deletion, both with a cause.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use super::Session;
 use super::node::Node;
 use crate::workloads::check::Findings;
 
-/// From the create at `czxid` at least to the zxid `last`.
+/// At least from the create at `czxid` to the zxid `last`.
 pub struct Lifetime {
-    /// What made it.
+    /// The create.
     pub czxid: i64,
     /// The last zxid at which it was seen.
     pub last: i64,
-    /// The session that it goes with; 0 when it stays.
+    /// The owning session; 0 for a persistent node.
     pub owner: i64,
 }
 
-/// Adds what lists of children and refused creates tell.
+/// Adds what lists of children and rejected creates show.
 pub fn extend(
     node: &Node,
     lifetimes: &mut [Lifetime],
@@ -26,17 +26,17 @@ pub fn extend(
 ) {
     for zxid in &node.present {
         let life = lifetimes.iter_mut().rfind(|life| life.czxid <= *zxid);
-        let is_gone = |life: &Lifetime| node.absent.range(life.czxid..=*zxid).next().is_some();
+        let is_missing = |life: &Lifetime| node.absent.range(life.czxid..=*zxid).next().is_some();
         match life {
-            Some(life) if life.last >= *zxid || !is_gone(life) => life.last = life.last.max(*zxid),
+            Some(life) if life.last >= *zxid || !is_missing(life) => life.last = life.last.max(*zxid),
             _ if may_be_unseen => {}
-            _ => findings.wrong.push(format!("{path} is there at {zxid:#x}, but nobody made it")),
+            _ => findings.wrong.push(format!("{path} exists at {zxid:#x}, but was never created")),
         }
     }
 }
 
-/// Each life is whole, and its end has a cause.
-pub fn judge(
+/// Each lifetime has no gaps, and its end has a cause.
+pub fn evaluate(
     node: &Node,
     lifetimes: &[Lifetime],
     path: &str,
@@ -47,7 +47,7 @@ pub fn judge(
         let Lifetime { czxid, last, owner } = life;
         if let Some(zxid) = node.absent.range(czxid..=last).next() {
             findings.lost.push(format!(
-                "{path}, made at {czxid:#x} and seen at {last:#x}, was not there at {zxid:#x}"
+                "{path}, created at {czxid:#x} and seen at {last:#x}, was missing at {zxid:#x}"
             ));
             continue;
         }
@@ -57,20 +57,20 @@ pub fn judge(
         }
         let next = lifetimes.get(index + 1).map(|next| next.czxid);
         let absent = node.absent.range(last + 1..).next().copied();
-        let Some(gone) = next.into_iter().chain(absent).min() else {
+        let Some(missing) = next.into_iter().chain(absent).min() else {
             continue;
         };
-        let deleted = node.deletes.range(last + 1..=gone).next().is_some() || node.maybe_deleted;
-        if !deleted && !ended_by_session(*owner, gone, session) {
+        let deleted = node.deletes.range(last + 1..=missing).next().is_some() || node.maybe_deleted;
+        if !deleted && !ended_by_session(*owner, missing, session) {
             findings.lost.push(format!(
-                "{path}, made at {czxid:#x} and last seen at {last:#x}, was gone at {gone:#x}"
+                "{path}, created at {czxid:#x} and last seen at {last:#x}, was missing at {missing:#x}"
             ));
         }
     }
 }
 
-/// A session that was alive at `gone` has not taken the node with it.
-fn ended_by_session(owner: i64, gone: i64, session: Session) -> bool {
-    let closed = session.closed_at.is_some_and(|closed| closed <= gone);
-    owner != 0 && (closed || session.may_be_over) && session.alive_at < gone
+/// A session that was alive at `missing` has not deleted the node by ending.
+fn ended_by_session(owner: i64, missing: i64, session: Session) -> bool {
+    let closed = session.closed_at.is_some_and(|closed| closed <= missing);
+    owner != 0 && (closed || session.may_be_over) && session.alive_at < missing
 }

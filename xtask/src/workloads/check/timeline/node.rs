@@ -1,4 +1,4 @@
-//! The facts about one node, and whether they fit.
+//! The facts about one node, and whether they are consistent.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,20 +7,20 @@ use super::{Session, without_children};
 use crate::wire::Stat;
 use crate::workloads::check::Findings;
 
-/// Everything that is known of one node.
+/// Everything that is known about one node.
 #[derive(Default)]
 pub struct Node {
-    /// What it was from each mzxid on.
+    /// Its state from each mzxid on.
     states: BTreeMap<i64, State>,
-    /// The same for what its children change in its Stat, by pzxid.
+    /// The part of its Stat that depends on its children, by pzxid.
     children: BTreeMap<i64, Children>,
     /// The zxids of acknowledged writes of its data.
     written: BTreeSet<i64>,
     /// The zxids of acknowledged deletes.
     pub(super) deletes: BTreeSet<i64>,
-    /// Zxids at which it was there.
+    /// Zxids at which it existed.
     pub present: BTreeSet<i64>,
-    /// Zxids at which it was not.
+    /// Zxids at which it did not exist.
     pub absent: BTreeSet<i64>,
     /// Zxids at which it did not have this version.
     pub bad_versions: Vec<(i64, i32)>,
@@ -30,7 +30,7 @@ pub struct Node {
     pub maybe_set: Vec<Vec<u8>>,
     /// Whether there was a delete of unknown outcome.
     pub maybe_deleted: bool,
-    /// Replies that differ in what they show for one mzxid or pzxid.
+    /// Replies that differ for the same mzxid or pzxid.
     contradictions: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ impl Node {
         self.absent.insert(zxid);
     }
 
-    /// A reply of this zxid that shows the node.
+    /// A reply with this zxid that shows the node.
     pub fn saw(&mut self, zxid: i64, stat: &Stat, data: Option<Vec<u8>>) {
         let core = without_children(stat);
         let state = self.states.entry(stat.mzxid()).or_insert_with(|| State {
@@ -94,12 +94,12 @@ impl Node {
         }
     }
 
-    /// Not before this zxid can it be expected in a list.
+    /// Before this zxid it need not be in a list.
     pub fn made_at(&self) -> i64 {
         self.states.values().next().map_or(0, |state| state.stat.czxid())
     }
 
-    /// From this zxid on it is certainly not there.
+    /// From this zxid on it certainly does not exist.
     pub fn gone_at(&self) -> i64 {
         let lifetimes = self.lifetimes().len();
         let last = self.deletes.first().copied();
@@ -121,9 +121,9 @@ impl Node {
         lifetimes
     }
 
-    /// Adds what does not fit. `numbered` is the data of sequential creates of unknown outcome that may
-    /// have made this node.
-    pub fn judge(
+    /// Adds contradictions. `numbered` is the data of sequential creates of unknown outcome that may have
+    /// created this node.
+    pub fn evaluate(
         &mut self,
         path: &str,
         numbered: &mut Vec<Vec<u8>>,
@@ -132,17 +132,17 @@ impl Node {
     ) {
         let contradictions = std::mem::take(&mut self.contradictions);
         findings.wrong.extend(contradictions.into_iter().map(|text| format!("{path}: {text}")));
-        self.judge_states(path, findings);
-        self.judge_kids(path, findings);
-        self.judge_refusals(path, findings);
+        self.evaluate_states(path, findings);
+        self.evaluate_kids(path, findings);
+        self.evaluate_refusals(path, findings);
         let may_be_unseen = !self.maybe_made.is_empty() || !numbered.is_empty();
         let mut lifetimes = self.lifetimes();
         life::extend(self, &mut lifetimes, path, may_be_unseen, findings);
-        life::judge(self, &lifetimes, path, sessions, findings);
-        self.judge_causes(path, numbered, findings);
+        life::evaluate(self, &lifetimes, path, sessions, findings);
+        self.evaluate_causes(path, numbered, findings);
     }
 
-    fn judge_states(&self, path: &str, findings: &mut Findings) {
+    fn evaluate_states(&self, path: &str, findings: &mut Findings) {
         let mut unseen = 0;
         let mut before: Option<&State> = None;
         for state in self.states.values() {
@@ -173,13 +173,13 @@ impl Node {
         }
         if unseen > self.maybe_set.len() {
             findings.wrong.push(format!(
-                "{path}: {unseen} versions that nobody saw, and only {} sets of unknown outcome",
+                "{path}: {unseen} versions that were never seen, and only {} sets of unknown outcome",
                 self.maybe_set.len()
             ));
         }
     }
 
-    fn judge_kids(&self, path: &str, findings: &mut Findings) {
+    fn evaluate_kids(&self, path: &str, findings: &mut Findings) {
         for ((_, old), (pzxid, new)) in self.children.iter().zip(self.children.iter().skip(1)) {
             if old.seen_to >= *pzxid {
                 findings.stale.push(format!(
@@ -189,14 +189,14 @@ impl Node {
             }
             if old.czxid == new.czxid && new.cversion <= old.cversion {
                 findings.wrong.push(format!(
-                    "{path}: cversion {} of pzxid {pzxid:#x} comes after {}",
+                    "{path}: cversion {} of pzxid {pzxid:#x} follows {}",
                     new.cversion, old.cversion
                 ));
             }
         }
     }
 
-    fn judge_refusals(&self, path: &str, findings: &mut Findings) {
+    fn evaluate_refusals(&self, path: &str, findings: &mut Findings) {
         for (zxid, version) in &self.bad_versions {
             let current = self.states.range(..=zxid).next_back();
             let Some((_, state)) = current.filter(|(_, s)| s.stat.version() == *version) else {
@@ -215,7 +215,7 @@ impl Node {
     }
 
     /// Every value is that of an acknowledged write, or of one of unknown outcome, once.
-    fn judge_causes(&mut self, path: &str, numbered: &mut Vec<Vec<u8>>, findings: &mut Findings) {
+    fn evaluate_causes(&mut self, path: &str, numbered: &mut Vec<Vec<u8>>, findings: &mut Findings) {
         for (mzxid, state) in &self.states {
             let Some(data) = state.data.as_ref().filter(|_| !self.written.contains(mzxid)) else {
                 continue;
@@ -233,7 +233,7 @@ impl Node {
             if !found {
                 let data = text(Some(data));
                 findings.wrong.push(format!(
-                    "{path}: {data} at {mzxid:#x}, which nobody wrote, or which was written twice"
+                    "{path}: {data} at {mzxid:#x}, which was never written, or was written twice"
                 ));
             }
         }

@@ -5,11 +5,11 @@ use crate::wire::EPHEMERAL;
 use crate::workloads::history::made::*;
 
 fn findings(records: &[Record]) -> Findings {
-    // What is there in the end is for the tests that name it.
+    // The final state is set by the tests that use it.
     let mut timeline = Timeline::default();
     records.iter().for_each(|record| timeline.add(record));
     timeline.spread_listings();
-    timeline.judge()
+    timeline.evaluate()
 }
 
 fn set(path: &str, data: &str, zxid: i64, version: i32) -> (Op, Outcome) {
@@ -66,7 +66,7 @@ fn two_writes_never_get_the_same_version() {
 }
 
 #[test]
-fn a_version_that_nobody_wrote_is_wrong() {
+fn a_version_that_was_never_written_is_wrong() {
     let gap = || [created("/a", "x", 1), set("/a", "z", 6, 2)];
     assert_eq!(findings(&history(gap())).wrong.len(), 1);
     let explained = gap().into_iter().chain([unknown(Op::set_data("/a", Some(b"y"), -1))]);
@@ -74,7 +74,7 @@ fn a_version_that_nobody_wrote_is_wrong() {
 }
 
 #[test]
-fn a_value_that_nobody_wrote_is_wrong() {
+fn a_value_that_was_never_written_is_wrong() {
     let bad = [created("/a", "x", 1), read("/a", "y", 3, stat(1, 3, 1, "y"))];
     assert_eq!(findings(&history(bad)).wrong.len(), 1);
     let other = [created("/a", "x", 1), read("/a", "y", 3, stat(1, 1, 0, "y"))];
@@ -82,7 +82,7 @@ fn a_value_that_nobody_wrote_is_wrong() {
 }
 
 #[test]
-fn a_write_of_unknown_fate_happens_once() {
+fn a_write_of_unknown_outcome_is_executed_once() {
     let lost = || unknown(Op::set_data("/a", Some(b"y"), -1));
     let once = read("/a", "y", 3, stat(1, 3, 1, "y"));
     let twice = read("/a", "y", 4, stat(1, 4, 2, "y"));
@@ -93,14 +93,14 @@ fn a_write_of_unknown_fate_happens_once() {
 }
 
 #[test]
-fn what_was_refused_has_no_effect() {
+fn rejected_writes_have_no_effect() {
     let refusal = (Op::set_data("/a", Some(b"y"), 7), refused(2, BAD_VERSION));
     let bad = [created("/a", "x", 1), refusal, read("/a", "y", 3, stat(1, 3, 1, "y"))];
     assert_eq!(findings(&history(bad)).wrong.len(), 1);
 }
 
 #[test]
-fn a_refusal_needs_its_reason() {
+fn a_rejection_needs_a_reason() {
     let cas = |zxid| (Op::set_data("/a", Some(b"y"), 0), refused(zxid, BAD_VERSION));
     let later = || set("/a", "y", 5, 1);
     assert_eq!(findings(&history([created("/a", "x", 1), cas(3), later()])).wrong.len(), 1);
@@ -124,7 +124,7 @@ fn a_node_that_vanishes_is_lost() {
 }
 
 #[test]
-fn a_listed_node_has_somebody_who_made_it() {
+fn a_listed_node_was_created() {
     let stranger = || [created("/p", "", 1), list("/p", &["n-0000000000"], 3, 3, 1)];
     assert_eq!(findings(&history(stranger())).wrong.len(), 1);
     let maybe = unknown(Op::create("/p/n-", Some(b"x"), SEQUENTIAL));

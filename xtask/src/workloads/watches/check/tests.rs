@@ -1,4 +1,4 @@
-//! Sessions with events that come late, twice, never or for nothing.
+//! Sessions with late, duplicate, missing and unfounded events.
 
 use super::*;
 use crate::wire::Watches;
@@ -8,12 +8,12 @@ use crate::workloads::history::made::*;
 const WRITER: i64 = 1;
 const WATCHER: i64 = 2;
 
-struct Story(Vec<Record>);
+struct Scenario(Vec<Record>);
 
-impl Story {
-    /// `/w/a` was made at 2; the watcher is connected.
-    fn new() -> Story {
-        let mut story = Story(Vec::new());
+impl Scenario {
+    /// `/w/a` was created at 2; the watcher is connected.
+    fn new() -> Scenario {
+        let mut story = Scenario(Vec::new());
         story.write(created("/w/a", "x", 2));
         story.connect();
         story
@@ -60,7 +60,7 @@ fn data_watch() -> Op {
 
 #[test]
 fn an_event_in_time_is_fine() {
-    let mut story = Story::new();
+    let mut story = Scenario::new();
     story.ask(data_watch(), 3);
     story.set(5);
     story.event(5, DATA_CHANGED, "/w/a");
@@ -71,7 +71,7 @@ fn an_event_in_time_is_fine() {
 
 #[test]
 fn an_event_after_the_reply_is_too_late() {
-    let mut story = Story::new();
+    let mut story = Scenario::new();
     story.ask(data_watch(), 3);
     story.set(5);
     story.ask(Op::get_data("/w/a"), 5);
@@ -82,15 +82,15 @@ fn an_event_after_the_reply_is_too_late() {
 
 #[test]
 fn an_event_needs_a_watch_and_a_change() {
-    let mut story = Story::new();
+    let mut story = Scenario::new();
     story.set(5);
     story.event(5, DATA_CHANGED, "/w/a");
     assert_eq!(story.findings().wrong.len(), 1);
-    let mut story = Story::new();
+    let mut story = Scenario::new();
     story.ask(data_watch(), 3);
     story.event(5, DATA_CHANGED, "/w/a");
     assert_eq!(story.findings().wrong.len(), 1);
-    let mut story = Story::new();
+    let mut story = Scenario::new();
     story.set(3);
     story.ask(data_watch(), 4);
     story.event(3, DATA_CHANGED, "/w/a");
@@ -98,8 +98,8 @@ fn an_event_needs_a_watch_and_a_change() {
 }
 
 #[test]
-fn a_change_of_unknown_fate_may_tell() {
-    let mut story = Story::new();
+fn a_change_of_unknown_outcome_may_be_reported() {
+    let mut story = Scenario::new();
     story.ask(data_watch(), 3);
     story.write((Op::set_data("/w/a", None, -1), Outcome::Unknown));
     story.event(5, DATA_CHANGED, "/w/a");
@@ -108,7 +108,7 @@ fn a_change_of_unknown_fate_may_tell() {
 
 #[test]
 fn a_one_shot_watch_fires_once() {
-    let mut story = Story::new();
+    let mut story = Scenario::new();
     story.ask(data_watch(), 3);
     story.set(5);
     story.set(6);
@@ -118,8 +118,8 @@ fn a_one_shot_watch_fires_once() {
 }
 
 #[test]
-fn children_are_told_of() {
-    let mut story = Story::new();
+fn changes_of_children_are_reported() {
+    let mut story = Scenario::new();
     story.ask(Op::list("/w").watched(), 3);
     story.write(created("/w/b", "", 4));
     story.event(4, CHILDREN_CHANGED, "/w");
@@ -133,7 +133,7 @@ fn children_are_told_of() {
 #[test]
 fn a_reconnect_misses_nothing() {
     let missed = |told: bool| {
-        let mut story = Story::new();
+        let mut story = Scenario::new();
         story.ask(data_watch(), 3);
         story.set(5);
         story.connect();
@@ -149,9 +149,9 @@ fn a_reconnect_misses_nothing() {
 }
 
 #[test]
-fn an_absent_node_that_is_absent_again_is_not_told_of() {
+fn an_absent_node_that_stays_absent_is_not_reported() {
     let story = |deleted: bool| {
-        let mut story = Story::new();
+        let mut story = Scenario::new();
         story.absent(Op::exists("/w/b").watched(), 3);
         story.write(created("/w/b", "", 4));
         if deleted {
@@ -166,9 +166,9 @@ fn an_absent_node_that_is_absent_again_is_not_told_of() {
 }
 
 #[test]
-fn a_recursive_watch_tells_of_everything_once() {
+fn a_recursive_watch_reports_everything_once() {
     let story = |events: &[i64]| {
-        let mut story = Story::new();
+        let mut story = Scenario::new();
         story.ask(Op::AddWatch { path: "/w".into() }, 3);
         story.set(5);
         story.set(6);
