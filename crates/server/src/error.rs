@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use herdsman_store::repair::SpliceError;
 use herdsman_store::{DirLockError, EpochError, RecoverError, SnapshotWriteError, VotingError};
 
 use crate::logins::LoginsError;
@@ -81,6 +82,12 @@ pub enum StartError {
     /// The key of session passwords cannot be used.
     #[error(transparent)]
     SessionKey(#[from] SessionKeyError),
+    /// What was to be repaired cannot be written.
+    #[error("cannot repair the log: {0}")]
+    Splice(#[from] SpliceError),
+    /// The start was given up on request.
+    #[error("stopped while it waited for other members, to repair its files")]
+    Stopped,
     /// A thread or socket cannot be created.
     #[error("I/O error at startup: {0}")]
     System(#[from] io::Error),
@@ -97,9 +104,11 @@ impl StartError {
             StartError::Tls { .. } | StartError::Logins(_) | StartError::SessionKey(_) => 2,
             StartError::Snapshot(_) => 10,
             StartError::PeerPort(_) => 14,
+            StartError::Stopped => 0,
             StartError::Epoch(_)
             | StartError::Recover(_)
             | StartError::Voting(_)
+            | StartError::Splice(_)
             | StartError::Bind { .. }
             | StartError::System(_) => 1,
         }

@@ -26,3 +26,4 @@ pub use handle::{Caller, ServerHandle};
 pub use herdsman_node::ServesAs;
 pub use server::Server;
 pub use start::certificates::tls_settings;
+pub use start::stop_signal::StopSignal;

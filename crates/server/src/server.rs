@@ -38,9 +38,11 @@ use crate::operators::slow_requests::SlowRequests;
 use crate::operators::stats::ServerStats;
 use crate::start::certificates::{CertificateWatch, Certificates};
 use crate::start::network::network_settings;
+use crate::start::repair::{self, FilesState, Recovery, RepairContext};
 use crate::start::session_passwords;
 use crate::start::settings;
 use crate::start::startup;
+use crate::start::stop_signal::StopSignal;
 use crate::ticker::Ticker;
 use herdsman_config::{Config, check_directories};
 use herdsman_quorum::{NetworkSettings, QuorumNetwork};
@@ -71,15 +73,29 @@ struct Running {
 }
 
 impl Server {
-    /// Recovers the data directory and serves clients.
+    /// Recovers the data directory and serves clients. A member of an ensemble whose files are damaged waits for other
+    /// members first.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_on(config, &(Arc::new(RealDisk) as Arc<dyn Disk>))
+        Self::start_until(config, &StopSignal::default())
+    }
+
+    /// Like [`Server::start`], with a signal that ends a wait for other members with [`StartError::Stopped`].
+    pub fn start_until(config: Config, stop: &StopSignal) -> Result<Self, StartError> {
+        Self::start_with(config, &(Arc::new(RealDisk) as Arc<dyn Disk>), stop)
     }
 
     /// Like [`Server::start`], on a given disk.
     pub fn start_on(config: Config, disk: &Arc<dyn Disk>) -> Result<Self, StartError> {
+        Self::start_with(config, disk, &StopSignal::default())
+    }
+
+    fn start_with(
+        config: Config,
+        disk: &Arc<dyn Disk>,
+        stop: &StopSignal,
+    ) -> Result<Self, StartError> {
         let audit = audit::from_config(&config)?;
-        let started = Self::start_audited(config, disk, audit.clone());
+        let started = Self::start_audited(config, disk, audit.clone(), stop);
         if let Some(audit) = audit {
             match &started {
                 Ok(_) => audit.server_started(),
@@ -123,6 +139,7 @@ impl Server {
         mut config: Config,
         disk: &Arc<dyn Disk>,
         audit: Option<Arc<Audit>>,
+        stop: &StopSignal,
     ) -> Result<Self, StartError> {
         let hash_seed = settings::random_seed();
         client_sockets::check_hosts(&config)?;
@@ -136,7 +153,16 @@ impl Server {
         let files = startup::dynamic_files(&mut config);
         let options =
             settings::recover_options(&config, settings::tree_options(&config, hash_seed));
-        let recovered = startup::recover(&**disk, &dirs, &options, &stats)?;
+        let context = RepairContext {
+            disk,
+            dirs: &dirs,
+            options: &options,
+            config: &config,
+            certificates: &certificates,
+            logins: &logins,
+            stop,
+        };
+        let Recovery { recovered, files: state } = repair::recover(&context, &stats)?;
         let snapshot_settings = settings::snapshot_settings(&config, disk, &dirs);
         // After a loss that the operator accepted, the next start must not find the damage again.
         if recovered.fresh || recovered.accepted_loss.is_some() {
@@ -153,7 +179,7 @@ impl Server {
         let zab = settings::zab_settings(&config);
         let past = zab
             .as_ref()
-            .map(|zab| startup::past(&**disk, &config, &dirs, &recovered, zab))
+            .map(|zab| startup::past(&**disk, &config, &dirs, (&recovered, state), zab))
             .transpose()?;
         let keeper = DiskKeeper {
             disk: Arc::clone(disk),
@@ -166,7 +192,14 @@ impl Server {
             requests: Arc::new(SnapshotRequests::default()),
         };
         let parts = Parts {
-            node_settings: settings::node_settings(&config, passwords, hash_seed),
+            node_settings: match state {
+                FilesState::Whole => settings::node_settings(&config, passwords, hash_seed),
+                // There is nothing to read before a leader's tree is here.
+                FilesState::Unusable => NodeSettings {
+                    read_only_after_ms: None,
+                    ..settings::node_settings(&config, passwords, hash_seed)
+                },
+            },
             config,
             stats,
             lock,
