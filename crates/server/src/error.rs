@@ -93,6 +93,22 @@ pub enum StartError {
     System(#[from] io::Error),
 }
 
+/// Why a running server cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerFailure {
+    /// A port cannot be opened.
+    #[error("{0}")]
+    Port(String),
+    /// Its files cannot be used, and the leader that was to replace them is gone. Started again, it repairs them.
+    #[error(
+        "no leader for {seconds} s that could replace the damaged files of this server; repairing the files again"
+    )]
+    LeaderGone {
+        /// For how long.
+        seconds: u64,
+    },
+}
+
 impl StartError {
     /// Returns the exit code of the process, as in Apache.
     #[must_use]

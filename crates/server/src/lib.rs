@@ -21,7 +21,7 @@ mod start;
 mod ticker;
 
 pub use clients::descriptors::raise_limit as raise_descriptor_limit;
-pub use error::StartError;
+pub use error::{ServerFailure, StartError};
 pub use handle::{Caller, ServerHandle};
 pub use herdsman_node::ServesAs;
 pub use server::Server;

@@ -25,7 +25,7 @@ use crate::clients::wire::handshake::TlsAcceptor;
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::ensemble::peers::{PeerReceiver, Peers};
-use crate::error::StartError;
+use crate::error::{ServerFailure, StartError};
 use crate::handle::ServerHandle;
 use crate::log::commit::{CommitQueue, Committer};
 use crate::log::disk_keeper::DiskKeeper;
@@ -38,6 +38,7 @@ use crate::operators::slow_requests::SlowRequests;
 use crate::operators::stats::ServerStats;
 use crate::start::certificates::{CertificateWatch, Certificates};
 use crate::start::network::network_settings;
+use crate::start::repair::leader_wait::LeaderWait;
 use crate::start::repair::{self, FilesState, Recovery, RepairContext};
 use crate::start::session_passwords;
 use crate::start::settings;
@@ -66,6 +67,8 @@ struct Running {
     listeners: Vec<Listener>,
     certificates: Option<CertificateWatch>,
     ticker: Ticker,
+    /// Only if the files cannot be used.
+    leader_wait: Option<LeaderWait>,
     commit_queue: Arc<CommitQueue>,
     committer: JoinHandle<()>,
     snapshotter: Snapshotter,
@@ -153,22 +156,12 @@ impl Server {
         let files = startup::dynamic_files(&mut config);
         let options =
             settings::recover_options(&config, settings::tree_options(&config, hash_seed));
-        let context = RepairContext {
-            disk,
-            dirs: &dirs,
-            options: &options,
-            config: &config,
-            certificates: &certificates,
-            logins: &logins,
-            stop,
-        };
+        let access = (&certificates, &logins);
+        let context =
+            RepairContext { disk, dirs: &dirs, options: &options, config: &config, access, stop };
         let Recovery { recovered, files: state } = repair::recover(&context, &stats)?;
         let snapshot_settings = settings::snapshot_settings(&config, disk, &dirs);
-        // After a loss that the operator accepted, the next start must not find the damage again.
-        if recovered.fresh || recovered.accepted_loss.is_some() {
-            let SnapshotSettings { compression, last_zxid, .. } = snapshot_settings;
-            write_snapshot(Arc::clone(disk), &dirs.data, compression, &recovered.tree, last_zxid)?;
-        }
+        write_first_snapshot(&recovered, &snapshot_settings)?;
         let sockets = ClientSockets::bind(&mut config, certificates.clients.clone())?;
         let log = LogWriter::new(
             Arc::clone(disk),
@@ -192,18 +185,12 @@ impl Server {
             requests: Arc::new(SnapshotRequests::default()),
         };
         let parts = Parts {
-            node_settings: match state {
-                FilesState::Whole => settings::node_settings(&config, passwords, hash_seed),
-                // There is nothing to read before a leader's tree is here.
-                FilesState::Unusable => NodeSettings {
-                    read_only_after_ms: None,
-                    ..settings::node_settings(&config, passwords, hash_seed)
-                },
-            },
+            node_settings: settings::node_settings(&config, state, passwords, hash_seed),
             config,
             stats,
             lock,
             recovered,
+            files: state,
             member: zab.zip(past),
             snapshot_settings,
             log,
@@ -229,9 +216,9 @@ impl Server {
         self.secure_address
     }
 
-    /// Waits for a failure that makes the server useless, and returns its description: for example, a port that
-    /// cannot be opened. The server does not stop by itself.
-    pub fn failure(&self) -> impl Future<Output = String> + Send + 'static {
+    /// Waits until the server cannot go on, and returns the reason: for example, a port that cannot be opened. The
+    /// server does not stop by itself.
+    pub fn failure(&self) -> impl Future<Output = ServerFailure> + Send + 'static {
         let core = self.running.as_ref().map(|running| Arc::clone(&running.shared.core));
         async move {
             match core {
@@ -293,6 +280,20 @@ impl Drop for Server {
     }
 }
 
+/// Writes the snapshot with which the history of a new server begins. After a loss that the operator accepted, it makes
+/// sure that the next start does not find the damage again.
+fn write_first_snapshot(
+    recovered: &Recovered,
+    settings: &SnapshotSettings,
+) -> Result<(), StartError> {
+    if recovered.fresh || recovered.accepted_loss.is_some() {
+        let SnapshotSettings { disk, dirs, compression, last_zxid, .. } = settings;
+        let (disk, tree) = (Arc::clone(disk), &recovered.tree);
+        write_snapshot(disk, &dirs.data, *compression, tree, *last_zxid)?;
+    }
+    Ok(())
+}
+
 /// The parts from which a server is assembled.
 struct Parts {
     config: Config,
@@ -300,6 +301,7 @@ struct Parts {
     stats: ServerStats,
     lock: DirLock,
     recovered: Recovered,
+    files: FilesState,
     /// The settings and the recovered state of a member of an ensemble.
     member: Option<(ZabSettings, InitialState)>,
     snapshot_settings: SnapshotSettings,
@@ -312,20 +314,8 @@ struct Parts {
 
 impl Parts {
     fn run(self, sockets: ClientSockets) -> Result<Running, StartError> {
-        let Parts {
-            config,
-            node_settings,
-            stats,
-            lock,
-            recovered,
-            member,
-            snapshot_settings,
-            log,
-            keeper,
-            audit,
-            certificates,
-            logins,
-        } = self;
+        let Parts { config, recovered, member, snapshot_settings, keeper, certificates, .. } = self;
+        let (node_settings, logins) = (self.node_settings, self.logins);
         let clock = Clock::start();
         let touch_step_ms = node_settings.touch_step_ms;
         let mut outputs = Outputs::default();
@@ -347,8 +337,8 @@ impl Parts {
             let peers = network.zip(peer_settings).map(|(network, settings)| {
                 Peers::new(network, Arc::clone(&queue), settings, core.clone())
             });
-            Core::new(node, tree, clients, stats, clock, queue, peers)
-                .with_logs(audit, SlowRequests::above(config.logging.slow_request_ms))
+            Core::new(node, tree, clients, self.stats, clock, queue, peers)
+                .with_logs(self.audit, SlowRequests::above(config.logging.slow_request_ms))
         });
         let requests = Arc::clone(&keeper.requests);
         let snapshots =
@@ -357,7 +347,7 @@ impl Parts {
         let committer = Committer::new(
             Arc::clone(&core),
             Arc::clone(&commit_queue),
-            log,
+            self.log,
             settings::commit_settings(&config),
             settings::snapshot_policy(&config, txns_replayed, Arc::clone(&requests)),
             keeper,
@@ -366,6 +356,7 @@ impl Parts {
         let snapshotter = Snapshotter::start(Arc::clone(&core), requests, snapshot_settings)?;
         take_up_role(&core, outputs)?;
         let ticker = Ticker::start(Arc::clone(&core))?;
+        let leader_wait = LeaderWait::start_if(self.files, &core)?;
         let certificates = certificates.watch(&config)?;
         let tls = sockets.tls_acceptor(&config);
         let shared = Arc::new(shared(core, config, touch_step_ms, snapshots, tls, logins));
@@ -377,10 +368,11 @@ impl Parts {
             listeners,
             certificates,
             ticker,
+            leader_wait,
             commit_queue,
             committer,
             snapshotter,
-            _lock: lock,
+            _lock: self.lock,
         })
     }
 }
@@ -443,6 +435,7 @@ impl Running {
             listeners,
             certificates,
             ticker,
+            leader_wait,
             commit_queue,
             committer,
             snapshotter,
@@ -459,6 +452,9 @@ impl Running {
             certificates.stop();
         }
         ticker.stop();
+        if let Some(leader_wait) = leader_wait {
+            leader_wait.stop();
+        }
         if let Some(peers) = shared.core.peers() {
             peers.network.stop();
         }

@@ -24,6 +24,7 @@ use tracing::{info, warn};
 use crate::core::Core;
 use crate::ensemble::records::{member_state, send_records};
 use crate::ensemble::role_log::{RoleChange, RoleLog, ZabView};
+use crate::error::ServerFailure;
 use crate::log::commit::CommitQueue;
 use crate::log::disk_keeper::DiskChange;
 use crate::operators::stats::EnsembleStats;
@@ -297,7 +298,7 @@ impl Receiver for PeerReceiver {
     }
 
     fn handle_port_failed(&self, failure: PortFailure) {
-        self.core.report_fatal(failure.to_string());
+        self.core.report_fatal(ServerFailure::Port(failure.to_string()));
     }
 
     fn report_member(&self) -> MemberReport {

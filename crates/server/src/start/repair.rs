@@ -21,6 +21,7 @@
 //!
 //! [`InitialFiles::Unusable`]: herdsman_zab::InitialFiles::Unusable
 
+pub(crate) mod leader_wait;
 mod members;
 mod progress;
 mod receiver;
@@ -80,8 +81,7 @@ pub(crate) struct RepairContext<'a> {
     pub dirs: &'a Dirs,
     pub options: &'a RecoverOptions,
     pub config: &'a Config,
-    pub certificates: &'a Certificates,
-    pub logins: &'a Logins,
+    pub access: (&'a Certificates, &'a Logins),
     pub stop: &'a StopSignal,
 }
 
@@ -124,7 +124,7 @@ fn whole(recovered: Recovered) -> Recovery {
 
 /// The settings of the network, if there are other members that could help.
 fn network_of_member(context: &RepairContext<'_>) -> Option<NetworkSettings> {
-    let RepairContext { config, certificates, logins, .. } = *context;
+    let RepairContext { config, access: (certificates, logins), .. } = *context;
     let Mode::Ensemble { my_id, .. } = config.mode else { return None };
     let has_others = config.quorum.membership.members.keys().any(|id| *id != my_id);
     if !startup::repairs_itself(config) || !has_others {
