@@ -4,9 +4,9 @@
 //! `read_only`, `leader_serves`, `epoch_txns`), `open CONN @SERVER [timeout=MS] [ro] [old]`, `reopen CONN
 //! @SERVER SESSION [ro] [wrong]`, `CONN REQUEST` (in the notation of `words`, and `sync PATH`,
 //! `closeSession`, `malformed OP`), `touch CONN`, `gone CONN`, `hold SERVER` (what it tells the leader waits),
-//! `release SERVER`, `delay SERVER` (it applies nothing until `apply SERVER`), `cut SERVER`, `heal`, `heal SERVER`, `restart
-//! SERVER`, `wipe SERVER` (it starts again without any files), `damage SERVER` (it starts again with files that it
-//! cannot use), `wait MS`, `status`.
+//! `release SERVER`, `delay SERVER` (it applies nothing until `apply SERVER`), `cut SERVER`, `heal`, `heal SERVER`,
+//! `restart SERVER`, `wipe SERVER` (it starts again without any files), `damage SERVER` (it starts again with files
+//! that it cannot use), `wait MS`, `status`.
 //!
 //! The transcript tells what clients see, what the leader logs, and what servers tell each other
 //! about sessions. Lines begin with the server's number.

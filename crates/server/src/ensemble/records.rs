@@ -11,8 +11,8 @@ use herdsman_store::{Dirs, Disk, read_records};
 use herdsman_zab::Voting;
 use tracing::warn;
 
-/// Passes the valid records of a part of the log to `send`, until that breaks. The end of a log that is being written is
-/// a torn write like any other.
+/// Passes the valid records of a part of the log to `send`, until that breaks. The end of a log that is being written
+/// is a torn write like any other.
 pub(crate) fn send_records(
     disk: &Arc<dyn Disk>,
     dirs: &Dirs,

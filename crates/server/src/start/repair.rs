@@ -1,8 +1,8 @@
 //! The repair phase: a member of an ensemble whose files are damaged gets the records that it lacks from the other
 //! members, before it takes part in anything.
 //!
-//! In: a data directory that recovery refuses. Out: one that it accepts, or the decision to join a leader without a vote
-//! and take everything from it ([`FilesState::Unusable`]). To agreement a server in this phase is down: no vote is sent
+//! In: a data directory that recovery refuses. Out: one that it accepts, or the decision to join a leader without a
+//! vote and take everything from it ([`FilesState::Unusable`]). To agreement a server in this phase is down: no vote is sent
 //! and no packet is answered except FETCH. Clients and operators are not served either.
 //!
 //! The loop, once a second, until something of this is so:

@@ -5,8 +5,8 @@
 //! A vote is written `leader/zxid/epoch`. Commands:
 //! - `members WORDS` (see `membership`), `finalize MS`, `log ID ZXID EPOCH` (its own vote),
 //!   first of all;
-//! - `empty ID …` (it starts without any data), `look ID …`, `crash ID …`, `joined ID FROM`, `epoch ID EPOCH` (it is established), `members-of
-//!   ID WORDS` or `members-of ID WORDS then WORDS` (the server goes by others);
+//! - `empty ID …` (it starts without any data), `look ID …`, `crash ID …`, `joined ID FROM`, `epoch ID EPOCH` (it is
+//!   established), `members-of ID WORDS` or `members-of ID WORDS then WORDS` (the server goes by others);
 //! - `deliver` (everything, one message of each link at a time, also what follows), `deliver
 //!   FROM>TO …` (the oldest on a link), `lose FROM>TO …`, `cut FROM>TO …`, `heal`;
 //! - `hear ID FROM STATE ROUND VOTE` (a message without a network);

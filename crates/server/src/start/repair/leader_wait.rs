@@ -1,5 +1,5 @@
-//! Watches a server that has joined a leader because it cannot use its files: if that leader is gone before its tree has
-//! replaced them, the other members may need this server. Its files are unchanged, so the repair can begin again.
+//! Watches a server that has joined a leader because it cannot use its files: if that leader is gone before its tree
+//! has replaced them, the other members may need this server. Its files are unchanged, so the repair can begin again.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
