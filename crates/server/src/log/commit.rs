@@ -513,6 +513,7 @@ mod tests {
     use crate::clients::listener::ClientPort;
     use crate::clock::Clock;
     use crate::operators::stats::ServerStats;
+    use crate::start::repair::FilesState;
     use crate::start::settings;
     use herdsman_config::{Config, SystemProperties};
 
@@ -523,7 +524,8 @@ mod tests {
         let dirs = Dirs::below(Path::new("/data"), Path::new("/data"));
         let options = settings::tree_options(&config, 0);
         let (tree, clock) = (Tree::new(options.clone()), Clock::start());
-        let node_settings = settings::node_settings(&config, SessionPasswords::Apache, 0);
+        let node_settings =
+            settings::node_settings(&config, FilesState::Whole, SessionPasswords::Apache, 0);
         let node = Node::new(node_settings, &tree, clock.now());
         let clients = Clients::new(settings::conn_limits(&config), 1);
         let stats = ServerStats::default();
