@@ -10,6 +10,7 @@
 
 mod memory;
 mod real;
+mod tolerant;
 
 use std::error::Error;
 use std::io;
@@ -17,6 +18,8 @@ use std::path::{Path, PathBuf};
 
 pub use memory::{MemoryDisk, SECTOR_BYTES, Unsynced};
 pub use real::RealDisk;
+pub(crate) use tolerant::TolerantDisk;
+pub use tolerant::is_unreadable;
 
 /// A disk.
 pub trait Disk: Send + Sync {

@@ -133,6 +133,11 @@ impl From<VotingError> for EpochError {
     }
 }
 
+/// The last txn that this server is known to have had when it last started.
+pub(crate) fn last_known(_disk: &dyn Disk, _dir: &Path) -> Option<Zxid> {
+    None
+}
+
 /// Reads one of the files; `None` if it does not exist.
 pub fn read_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Option<u32>, EpochError> {
     read_number(disk, &dir.join(file.name()))

@@ -17,6 +17,8 @@
 //! - A member of an ensemble that has lost something does not vote until a leader has brought it up to date
 //!   ([`voting`]).
 //! - What a leader sends a learner from its log has no gaps ([`history`], [`log::range`]).
+//! - A damaged log is repaired with records of other servers, each of which is proven to be the one that was
+//!   there ([`repair`]).
 //!
 //! The formats are drawn in docs/formats.md.
 
@@ -33,6 +35,7 @@ pub mod names;
 pub mod purge;
 pub mod recover;
 pub mod reload;
+pub mod repair;
 pub mod replace;
 pub mod snapshot;
 #[cfg(test)]
@@ -44,6 +47,7 @@ pub use epoch::{EpochError, EpochFile, Epochs, read_epoch, recover_epochs, write
 pub use history::{HistoryLimits, TxnHistory, read_history};
 pub use install::{InstallError, install_snapshot};
 pub use lock::{DirLock, DirLockError, lock_dirs};
+pub use log::lost::{RecordId, lost_text};
 pub use log::range::{LogPosition, LogRange, PrecedingTxn, RangeError};
 pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};
@@ -53,6 +57,7 @@ pub use recover::{
     ServerKind, recover,
 };
 pub use reload::{ReloadError, ReloadImpossible, truncate, truncate_and_reload};
+pub use repair::{Assessment, Damage, Gap, Repair, assess, read_records, splice};
 pub use snapshot::wire::{ReceiveError, ReceivedSnapshot, WireSnapshot, receive_snapshot};
 pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};
 pub use snapshot::{LastZxid, Trailer, ZxidDigest};

@@ -13,6 +13,7 @@
 
 pub mod chain;
 pub mod ending;
+pub mod lost;
 pub mod pieces;
 pub mod range;
 pub mod record;

@@ -253,6 +253,11 @@ impl ReplayBase {
         self.snapshot.as_ref().map_or(Zxid::ZERO, SnapshotUsed::fuzzy_until)
     }
 
+    /// The last txn that the log must reach.
+    pub(crate) fn reach(&self) -> Zxid {
+        self.reaches().iter().map(|reach| reach.zxid).max().unwrap_or(Zxid::ZERO)
+    }
+
     /// The txns that the log must reach.
     fn reaches(&self) -> Vec<SnapshotReach> {
         let used = self.snapshot.iter();
@@ -296,7 +301,7 @@ impl RecoverySource<'_> {
         Ok((snapshots, logs))
     }
 
-    fn without_snapshot(&self, logs: &[LogName]) -> Result<ReplayBase, RecoverError> {
+    pub(crate) fn without_snapshot(&self, logs: &[LogName]) -> Result<ReplayBase, RecoverError> {
         if let (Some(first), false) = (logs.first(), self.options.trust_empty) {
             return Err(RecoverError::NoSnapshot {
                 dir: self.dirs.data.clone(),
@@ -313,7 +318,7 @@ impl RecoverySource<'_> {
     }
 
     /// Loads the newest complete snapshot.
-    fn newest_snapshot(
+    pub(crate) fn newest_snapshot(
         &self,
         snapshots: &[SnapshotName],
         progress: &mut ReportProgress<'_>,
@@ -339,7 +344,7 @@ impl RecoverySource<'_> {
     }
 
     /// Loads the snapshot that replaces everything else.
-    fn installing(
+    pub(crate) fn installing(
         &self,
         name: SnapshotName,
         progress: &mut ReportProgress<'_>,

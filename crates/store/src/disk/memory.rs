@@ -52,6 +52,7 @@ struct State {
     crashes: u64,
     changes: u64,
     power_ends_at: Option<u64>,
+    unreadable: Vec<(PathBuf, Option<std::ops::Range<u64>>)>,
 }
 
 #[derive(Default)]
@@ -138,6 +139,16 @@ impl MemoryDisk {
     /// Sets whether files and directories can be opened, or fail as if no file descriptors were left.
     pub fn set_openable(&self, openable: bool) {
         self.state().opens_fail = !openable;
+    }
+
+    /// Makes reads of a part of a file fail, as a bad block does, until a file of that name is made anew.
+    pub fn fail_reads(&self, path: &Path, range: std::ops::Range<u64>) {
+        self.state().unreadable.push((path.to_owned(), Some(range)));
+    }
+
+    /// Makes opening a file fail, as damaged metadata does, until a file of that name is made anew.
+    pub fn fail_open(&self, path: &Path) {
+        self.state().unreadable.push((path.to_owned(), None));
     }
 
     /// Makes the n-th file sync from now on fail (0: the next).
@@ -231,7 +242,24 @@ impl State {
         Ok(())
     }
 
+    /// Fails if the file, or this part of it, is unreadable.
+    fn check_readable(&self, inode: usize, part: Option<std::ops::Range<u64>>) -> io::Result<()> {
+        let is_bad = |(path, bad): &(PathBuf, Option<std::ops::Range<u64>>)| {
+            self.names.get(path) == Some(&inode)
+                && match (bad, &part) {
+                    (Some(bad), Some(part)) => bad.start < part.end && part.start < bad.end,
+                    (bad, part) => bad.is_none() && part.is_none(),
+                }
+        };
+        match self.unreadable.iter().any(is_bad) {
+            true => Err(rustix::io::Errno::IO.into()),
+            false => Ok(()),
+        }
+    }
+
     fn change_names(&mut self, change: NameChange) {
+        // A new file has other blocks.
+        self.unreadable.retain(|(path, _)| path != change.path());
         change.apply(&mut self.names);
         self.pending_names.push(change);
     }
@@ -329,6 +357,7 @@ impl Disk for MemoryDisk {
     fn open_read(&self, path: &Path) -> io::Result<Box<dyn ReadFile>> {
         let state = self.state();
         state.check_openable()?;
+        state.check_readable(state.inode(path)?, None)?;
         Ok(Box::new(MemoryFile {
             inode: state.inode(path)?,
             crashes: state.crashes,
@@ -519,6 +548,7 @@ impl ReadFile for MemoryFile {
             let content = &state.inodes[inode].content;
             let rest = content.get(index(offset)?..).unwrap_or_default();
             let count = rest.len().min(buffer.len());
+            state.check_readable(inode, Some(offset..offset + count as u64))?;
             buffer[..count].copy_from_slice(&rest[..count]);
             Ok(count)
         })

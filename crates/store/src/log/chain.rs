@@ -15,6 +15,8 @@
 
 use herdsman_proto::{DecodeError, Zxid};
 
+use super::ending::LogDamage;
+use super::lost::LostRecords;
 use super::pieces::{LogPiece, PieceContent};
 use super::walk::follows;
 use crate::names::LogName;
@@ -30,6 +32,8 @@ pub struct LogFault {
     pub last_good: Zxid,
     /// The kind of fault.
     pub kind: LogFaultKind,
+    /// Of damage: the records that were there.
+    pub lost: LostRecords,
 }
 
 /// A kind of fault.
@@ -139,15 +143,14 @@ impl<'a> Chain<'a> {
     }
 
     /// Adds bytes that are neither a record nor a torn write.
-    pub(crate) fn damage(
-        &mut self,
-        file: LogName,
-        offset: u64,
-        (why, next_valid): (&'static str, Option<(u64, Zxid)>),
-    ) {
+    pub(crate) fn damage(&mut self, file: LogName, offset: u64, damage: &LogDamage) {
+        let &LogDamage { why, next_valid, .. } = damage;
         let kind = LogFaultKind::Damaged { why, next_valid };
-        let doubt = LogFault { file, offset, last_good: self.last, kind };
-        self.doubt.get_or_insert(doubt);
+        let last_good = self.last;
+        self.doubt.get_or_insert_with(|| {
+            let lost = damage.lost.clone();
+            LogFault { file, offset, last_good, kind, lost }
+        });
     }
 
     /// Reports that the last record cannot be decoded.
@@ -177,7 +180,11 @@ impl<'a> Chain<'a> {
                     self.undecodable(file, start, zxid, error);
                 }
             }
-            PieceContent::Damage { why, next_valid } => self.damage(file, start, (why, next_valid)),
+            PieceContent::Damage { why, next_valid } => {
+                let (ids, is_complete) = (piece.lost.clone(), piece.lost_is_complete);
+                let lost = LostRecords { ids, is_complete };
+                self.damage(file, start, &LogDamage { why, next_valid, lost });
+            }
             PieceContent::Torn => {}
             PieceContent::End => self.end_file(file),
         }
@@ -204,7 +211,8 @@ impl<'a> Chain<'a> {
 
     /// Stops: nothing is applied from here on. If there is damage before, that is the fault.
     fn fail(&mut self, file: LogName, offset: u64, kind: LogFaultKind) {
-        let fault = LogFault { file, offset, last_good: self.last, kind };
+        let lost = LostRecords::none();
+        let fault = LogFault { file, offset, last_good: self.last, kind, lost };
         let first = self.doubt.take().unwrap_or(fault);
         self.fault.get_or_insert(first);
     }

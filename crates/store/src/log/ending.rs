@@ -45,6 +45,7 @@ use std::io;
 use herdsman_proto::Zxid;
 use herdsman_proto::txn::Entry;
 
+use super::lost::LostRecords;
 use super::record::RecordReader;
 use super::search::Search;
 use super::{
@@ -80,6 +81,8 @@ pub struct LogDamage {
     pub why: &'static str,
     /// The next valid record, if there is one in the file: its offset and zxid.
     pub next_valid: Option<(u64, Zxid)>,
+    /// The records that were there.
+    pub lost: LostRecords,
 }
 
 /// Classifies what follows the last valid record.
@@ -104,8 +107,21 @@ pub fn classify(reader: &RecordReader) -> io::Result<RecordsEnd> {
     });
     Ok(match why {
         None => RecordsEnd::Torn { bytes: end - start },
-        Some(why) => RecordsEnd::Damaged(LogDamage { why, next_valid }),
+        Some(why) => {
+            let lost = lost_before(reader.previous_zxid(), next_valid);
+            RecordsEnd::Damaged(LogDamage { why, next_valid, lost })
+        }
     })
+}
+
+/// The records between the last valid one and the next, as far as zxids say.
+fn lost_before(last: Option<Zxid>, next_valid: Option<(u64, Zxid)>) -> LostRecords {
+    let Some((_, next)) = next_valid else {
+        return LostRecords::unknown();
+    };
+    let mut lost = LostRecords::none();
+    lost.push_between(last, next, None);
+    lost
 }
 
 /// Describes what is wrong with a header, unless it is the beginning of a valid one.

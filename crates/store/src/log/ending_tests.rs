@@ -1,6 +1,7 @@
 //! The ends of a log: torn tails are cut, damage is refused, at every byte and bit.
 
 use super::*;
+use crate::log::lost::RecordId;
 use crate::testing::*;
 
 /// A file with these bytes, and how its records end.
@@ -135,6 +136,7 @@ fn damage_names_the_next_valid_record() {
     let expected = LogDamage {
         why: "the record's checksum is wrong",
         next_valid: Some((first as u64, Zxid(2))),
+        lost: LostRecords { ids: vec![RecordId::of(Zxid(1))], is_complete: true },
     };
     assert_eq!(ending(content), (0, RecordsEnd::Damaged(expected)));
 }

@@ -14,6 +14,7 @@ use herdsman_proto::{DecodeError, Zxid};
 
 use super::chain::Chain;
 use super::ending::{RecordsEnd, classify};
+use super::lost::{LOST_MAX, LostRecords, RecordId};
 use super::record::{Record, RecordReader};
 use crate::disk::{Disk, IoErrorAt, io_at};
 use crate::names::LogName;
@@ -34,6 +35,18 @@ pub struct LogPiece {
     pub end: u64,
     /// Its content.
     pub content: PieceContent,
+    /// Of damage: the records that are known to have been there, in order.
+    pub lost: Vec<RecordId>,
+    /// Of damage: there were no others.
+    pub lost_is_complete: bool,
+}
+
+impl LogPiece {
+    /// A piece from one offset to another, without lost records.
+    pub(crate) fn of(file: LogName, (start, end): (u64, u64), content: PieceContent) -> Self {
+        let lost_is_complete = !matches!(content, PieceContent::Damage { .. });
+        LogPiece { file, start, end, content, lost: Vec::new(), lost_is_complete }
+    }
 }
 
 /// The content of a part of a log file.
@@ -110,6 +123,8 @@ pub struct LogPieces {
     pub bytes: u64,
     /// Where the last requested txn was reached.
     pub stop: Option<StopPoint>,
+    /// Lost records in the pieces.
+    lost: usize,
 }
 
 /// Called for each txn that continues the snapshot.
@@ -179,15 +194,29 @@ impl FileReading<'_> {
                     self.push(start, start + bytes, PieceContent::Torn, found);
                     self.push(start + bytes, file_bytes, PieceContent::End, found);
                 }
-                RecordsEnd::Damaged(damage) => {
+                RecordsEnd::Damaged(mut damage) => {
                     self.damages += 1;
                     let gives_up = self.damages >= DAMAGES_PER_FILE_MAX;
-                    let next_valid = damage.next_valid.filter(|_| !gives_up);
-                    let why = damage.why;
+                    if gives_up {
+                        damage.next_valid = None;
+                        damage.lost.is_complete = false;
+                    }
+                    damage.lost.limit(LOST_MAX - found.lost);
+                    found.lost += damage.lost.ids.len();
+                    let next_valid = damage.next_valid;
                     let end = next_valid.map_or(file_bytes, |(offset, _)| offset);
-                    let content = PieceContent::Damage { why, next_valid };
-                    self.push(start, end, content, found);
-                    chain.damage(self.name, start, (why, next_valid));
+                    chain.damage(self.name, start, &damage);
+                    let content = PieceContent::Damage { why: damage.why, next_valid };
+                    let LostRecords { ids: lost, is_complete: lost_is_complete } = damage.lost;
+                    let file = self.name;
+                    found.pieces.push(LogPiece {
+                        file,
+                        start,
+                        end,
+                        content,
+                        lost,
+                        lost_is_complete,
+                    });
                     if let Some((offset, _)) = next_valid {
                         self.reader.resume_at(offset);
                         continue;
@@ -261,6 +290,6 @@ impl FileReading<'_> {
     }
 
     fn push(&self, start: u64, end: u64, content: PieceContent, found: &mut LogPieces) {
-        found.pieces.push(LogPiece { file: self.name, start, end, content });
+        found.pieces.push(LogPiece::of(self.name, (start, end), content));
     }
 }

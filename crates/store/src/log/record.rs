@@ -13,6 +13,7 @@ use super::{
     RECORD_HEAD_BYTES,
 };
 use crate::disk::{Disk, ReadFile};
+use crate::names::LogName;
 
 const CHUNK_BYTES: usize = 256 << 10;
 
@@ -139,6 +140,15 @@ impl RecordReader {
     #[must_use]
     pub fn last_zxid(&self) -> Option<Zxid> {
         self.last_zxid
+    }
+
+    /// The txn before the next record. At the beginning of a file only the file's name tells it: the first txn is
+    /// the one after.
+    pub(super) fn previous_zxid(&self) -> Option<Zxid> {
+        self.last_zxid.or_else(|| {
+            let name = LogName::parse(self.path.file_name()?.to_str()?)?;
+            (name.zxid.0 > 0).then(|| Zxid(name.zxid.0 - 1))
+        })
     }
 
     /// The file's length.

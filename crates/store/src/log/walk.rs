@@ -21,6 +21,7 @@ use std::path::{Path, PathBuf};
 use herdsman_proto::{DecodeError, Zxid};
 
 use super::chain::{Chain, LogFault, LogFaultKind};
+use super::lost::{LostRecords, lost_text};
 pub use super::pieces::VisitRecord;
 use super::pieces::{LogFiles, LogPiece, LogPieces, PieceContent, StopPoint, read_pieces};
 use crate::disk::{Disk, IoErrorAt};
@@ -39,8 +40,9 @@ pub enum LogWalkError {
     },
     /// A file contains bytes that are neither a record nor a torn write.
     #[error(
-        "{path} is damaged at offset {offset}: {why}. The last good txn before it is {last_good}; {next}",
+        "{path} is damaged at offset {offset}: {why}. The last good txn before it is {last_good}; {lost}{next}",
         path = path.display(),
+        lost = lost_text(&lost.ids, lost.is_complete).map_or_else(String::new, |text| text + "; "),
         next = next_valid.map_or_else(
             || "no valid record follows in this file".to_owned(),
             |(offset, zxid)| format!("the next valid record is txn {zxid} at offset {offset}"),
@@ -57,6 +59,8 @@ pub enum LogWalkError {
         last_good: Zxid,
         /// Offset and zxid of the next valid record.
         next_valid: Option<(u64, Zxid)>,
+        /// The records that were there.
+        lost: Box<LostRecords>,
     },
     /// Txns are missing.
     #[error(
@@ -123,11 +127,12 @@ impl LogWalkError {
     /// The error for a fault in a directory.
     #[must_use]
     pub fn of(fault: &LogFault, dir: &Path) -> Self {
-        let LogFault { file, offset, last_good, kind } = *fault;
+        let LogFault { file, offset, last_good, kind, .. } = *fault;
         let path = file.path(dir);
         match kind {
             LogFaultKind::Damaged { why, next_valid } => {
-                LogWalkError::Damaged { path, offset, why, last_good, next_valid }
+                let lost = Box::new(fault.lost.clone());
+                LogWalkError::Damaged { path, offset, why, last_good, next_valid, lost }
             }
             LogFaultKind::Gap { found } => LogWalkError::Gap { path, offset, last_good, found },
             LogFaultKind::Backwards { found } => {

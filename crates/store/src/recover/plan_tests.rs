@@ -54,10 +54,10 @@ fn parse(log: &str) -> (Vec<LogName>, LogPieces) {
         let mut start = HEADER_BYTES;
         for word in rest.split_whitespace() {
             let end = start + PIECE_BYTES;
-            pieces.pieces.push(LogPiece { file, start, end, content: content(word) });
+            pieces.pieces.push(LogPiece::of(file, (start, end), content(word)));
             start = end;
         }
-        pieces.pieces.push(LogPiece { file, start, end: start + 7, content: PieceContent::End });
+        pieces.pieces.push(LogPiece::of(file, (start, start + 7), PieceContent::End));
     }
     (files, pieces)
 }

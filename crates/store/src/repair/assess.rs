@@ -1,0 +1,211 @@
+//! Reads a server's files, as recovery does, and says what is damaged or missing. Changes nothing.
+
+use std::ops::Range;
+
+use herdsman_proto::Zxid;
+
+use super::gaps::{FoundGaps, LogFacts, PieceFate, find_gaps};
+use super::{Assessment, Damage, DamagedPlace, Gap};
+use crate::disk::{Dirs, Disk, TolerantDisk};
+use crate::epoch;
+use crate::install::find_installing;
+use crate::log::pieces::{LogFiles, LogPiece, PieceContent, read_pieces};
+use crate::log::walk::{LogWalkError, files_needed};
+use crate::names::{LogName, SnapshotName};
+use crate::recover::{RecoverError, RecoverOptions, RecoverySource, ReplayBase};
+use crate::snapshot::reader::SnapshotError;
+
+/// Places that are described; of more, only the number is.
+const PLACES_MAX: usize = 100;
+/// What is said of damage that a device reports.
+pub(crate) const UNREADABLE: &str = "a part of it cannot be read (I/O error)";
+
+/// Finds out what is damaged or missing in a server's files, beyond what its newest valid snapshot covers.
+///
+/// # Errors
+/// The disk fails in another way than by unreadable blocks, files are in the wrong directory, or zxids go back. No
+/// record of another server helps then.
+pub fn assess(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    options: &RecoverOptions,
+) -> Result<Assessment, RecoverError> {
+    let source = RecoverySource { disk, dirs, options };
+    if let Some(name) = find_installing(disk, &dirs.data)? {
+        return Ok(match source.installing(name, &mut |_| {}) {
+            Ok(_) => Assessment::Whole,
+            Err(RecoverError::InstallingDamaged(error)) => needs_tree(&[error]),
+            Err(error) => return Err(error),
+        });
+    }
+    let (snapshots, logs) = source.list()?;
+    match source.base(&snapshots, &logs) {
+        Ok(base) => {
+            let read = ReadLog::of(disk, dirs, &base, logs)?;
+            Ok(read.assessment(dirs, base.damaged))
+        }
+        Err(RecoverError::SnapshotsDamaged { damaged, .. }) => Ok(needs_tree(&damaged)),
+        Err(RecoverError::NoSnapshot { dir, log }) => {
+            let path = SnapshotName { zxid: Zxid::ZERO, compression: crate::Compression::None };
+            let why = format!("there is no snapshot, but a txn log, {}", log.display());
+            Ok(without_tree(vec![DamagedPlace { path: path.path(&dir), offset: 0, why }]))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn needs_tree(damaged: &[SnapshotError]) -> Assessment {
+    without_tree(damaged.iter().map(place_of).collect())
+}
+
+fn without_tree(places: Vec<DamagedPlace>) -> Assessment {
+    let good = Zxid::ZERO;
+    Assessment::Damaged(Damage { good, gaps: Vec::new(), end: None, needs_tree: true, places })
+}
+
+fn place_of(error: &SnapshotError) -> DamagedPlace {
+    let SnapshotError { path, offset, fault } = error;
+    DamagedPlace { path: path.clone(), offset: *offset, why: fault.to_string() }
+}
+
+impl RecoverySource<'_> {
+    /// The state from which replay would start.
+    pub(crate) fn base(
+        &self,
+        snapshots: &[SnapshotName],
+        logs: &[LogName],
+    ) -> Result<ReplayBase, RecoverError> {
+        match snapshots.is_empty() {
+            true => self.without_snapshot(logs),
+            false => self.newest_snapshot(snapshots, &mut |_| {}),
+        }
+    }
+}
+
+/// The log after a snapshot, as it was read.
+pub(super) struct ReadLog {
+    /// The last txn that the snapshot covers.
+    pub(super) base: Zxid,
+    /// All log files.
+    pub(super) logs: Vec<LogName>,
+    pub(super) pieces: Vec<LogPiece>,
+    pub(super) found: FoundGaps,
+    /// Snapshots that are newer than the one that was used, and cannot be.
+    pub(super) damaged_snapshots: Vec<SnapshotName>,
+}
+
+impl ReadLog {
+    /// Reads the log after a snapshot.
+    pub(super) fn of(
+        disk: &dyn Disk,
+        dirs: &Dirs,
+        base: &ReplayBase,
+        logs: Vec<LogName>,
+    ) -> Result<Self, RecoverError> {
+        let after = base.tree.last_zxid();
+        let files = files_needed(&logs, after);
+        let log = LogFiles { dir: &dirs.log, files, after, until: None, known: &base.known };
+        let tolerant = TolerantDisk::new(disk);
+        // Decoding finds the txns that recovery could not apply.
+        let mut pieces = read_pieces(&tolerant, &log, &mut |record| {
+            herdsman_proto::txn::Entry::decode(record.payload).map(|_| ())
+        })?
+        .pieces;
+        name_unreadable(&tolerant, dirs, &mut pieces);
+        let reach = base.reach().max(epoch::last_known(disk, &dirs.data).unwrap_or(Zxid::ZERO));
+        let last_file = files.last().copied();
+        let facts = LogFacts { base: after, known: &base.known, reach, last_file };
+        let found = find_gaps(&pieces, facts).map_err(|fault| RecoverError::Log {
+            source: LogWalkError::of(&fault, &dirs.log),
+            passed_over: Vec::new(),
+        })?;
+        let damaged_snapshots = base.damaged.iter().map(|(name, _)| *name).collect();
+        Ok(ReadLog { base: after, logs, pieces, found, damaged_snapshots })
+    }
+
+    /// Whether a piece is damage over the header of a file that has txns after the snapshot.
+    pub(super) fn is_needed_header(&self, piece: &LogPiece) -> bool {
+        let is_needed = |other: &LogPiece| {
+            other.file == piece.file
+                && matches!(other.content, PieceContent::Run { last, .. } if last > self.base)
+        };
+        matches!(piece.content, PieceContent::Damage { .. })
+            && piece.start == 0
+            && self.pieces.iter().any(is_needed)
+    }
+
+    /// Whether something has to be repaired.
+    pub(super) fn is_damaged(&self) -> bool {
+        let is_dropped = |fate: &PieceFate| *fate != PieceFate::Stays;
+        !self.found.gaps.is_empty()
+            || self.found.fates.iter().any(is_dropped)
+            || self.pieces.iter().any(|piece| self.is_needed_header(piece))
+    }
+
+    fn assessment(self, dirs: &Dirs, snapshots: Vec<(SnapshotName, SnapshotError)>) -> Assessment {
+        if !self.is_damaged() {
+            return Assessment::Whole;
+        }
+        let mut places: Vec<DamagedPlace> =
+            snapshots.iter().map(|(_, error)| place_of(error)).collect();
+        places.extend(self.places(dirs));
+        let FoundGaps { gaps, end, good, .. } = self.found;
+        Assessment::Damaged(Damage { good, gaps, end, needs_tree: false, places })
+    }
+
+    /// Describes what is damaged, and what is missing without a trace.
+    fn places(&self, dirs: &Dirs) -> Vec<DamagedPlace> {
+        let mut places = Vec::new();
+        let mut more = 0;
+        for (piece, fate) in self.pieces.iter().zip(&self.found.fates) {
+            if *fate == PieceFate::Stays && !self.is_needed_header(piece) {
+                continue;
+            }
+            let why = match piece.content {
+                PieceContent::Damage { why, .. } => why.to_owned(),
+                PieceContent::Undecodable { zxid, error } => {
+                    format!("txn {zxid} cannot be decoded: {error}")
+                }
+                _ => continue,
+            };
+            if places.len() < PLACES_MAX {
+                let path = piece.file.path(&dirs.log);
+                places.push(DamagedPlace { path, offset: piece.start, why });
+            } else {
+                more += 1;
+            }
+        }
+        for (index, gap) in self.found.gaps.iter().enumerate() {
+            if !self.found.fates.contains(&PieceFate::FilledBy(index)) {
+                places.push(missing_place(gap, dirs));
+            }
+        }
+        if let (Some(last), 1..) = (places.last_mut(), more) {
+            last.why.push_str(&format!(" (and {more} more places)"));
+        }
+        places
+    }
+}
+
+/// Describes a gap without a damaged place: a file is missing, or was cut.
+fn missing_place(gap: &Gap, dirs: &Dirs) -> DamagedPlace {
+    let Gap { after, before, .. } = gap;
+    let why = match before {
+        Some(before) => format!("txns are missing between {after} and {before}"),
+        None => format!("txns after {after} are missing, which snapshots or names show"),
+    };
+    DamagedPlace { path: LogName { zxid: after.next() }.path(&dirs.log), offset: 0, why }
+}
+
+/// Says of damage that it cannot be read, where that is the reason.
+pub(crate) fn name_unreadable(disk: &TolerantDisk<'_>, dirs: &Dirs, pieces: &mut [LogPiece]) {
+    for piece in pieces {
+        let LogPiece { file, start, end, .. } = *piece;
+        let part: Range<u64> = start..end;
+        if let PieceContent::Damage { why, .. } = &mut piece.content
+            && disk.is_unreadable(&file.path(&dirs.log), &part)
+        {
+            *why = UNREADABLE;
+        }
+    }
+}
