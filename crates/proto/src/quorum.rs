@@ -10,12 +10,19 @@
 //! As in Apache, bytes after the last field of a body are ignored, and so are ids in a packet
 //! that needs none. Unlike Apache, which logs a packet of an unknown type and continues, we
 //! reject it: the versions were agreed on, so it is not a newer packet but a stream that is out of sync.
+//!
+//! FETCH, RECORD and FETCHED are Herdsman's own ([`fetch`]), with types far from Apache's. A server sends them only as
+//! the first packet of a link that it has opened for nothing else, and as the answer on such a link. Apache's leader
+//! closes that link.
+
+pub mod fetch;
 
 use bytes::Bytes;
 
 use crate::acl::Id;
 use crate::ids::{ServerId, SessionId, Zxid};
 use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
+use fetch::{FetchRequest, Fetched};
 
 /// The version that every server since 3.4 speaks.
 pub const PROTOCOL_VERSION: i32 = 0x10000;
@@ -171,6 +178,17 @@ pub enum QuorumPacket {
         /// Sessions and their timeouts; empty from the leader.
         touched: Vec<(SessionId, i32)>,
     },
+    /// A damaged server asks another member for the records that it lacks. Herdsman only.
+    Fetch(FetchRequest),
+    /// One of these records.
+    Record {
+        /// The txn's zxid.
+        zxid: Zxid,
+        /// The same bytes as in the log.
+        payload: Bytes,
+    },
+    /// The end of the records, and the state of the server that has sent them.
+    Fetched(Fetched),
 }
 
 mod kind {
@@ -193,6 +211,9 @@ mod kind {
     pub const LEADER_INFO: i32 = 17;
     pub const ACK_EPOCH: i32 = 18;
     pub const INFORM_AND_ACTIVATE: i32 = 19;
+    pub const FETCH: i32 = 0x4853_0001;
+    pub const RECORD: i32 = 0x4853_0002;
+    pub const FETCHED: i32 = 0x4853_0003;
 }
 
 const REVALIDATE_BYTES: usize = 12;
@@ -227,7 +248,7 @@ impl QuorumPacket {
     pub fn decode(reader: &mut JuteReader<'_>) -> Result<Self> {
         let mut ahead = *reader;
         let kind = ahead.int()?;
-        if !(kind::REQUEST..=kind::INFORM_AND_ACTIVATE).contains(&kind) {
+        if !is_kind(kind) {
             // Checked at once: the rest of something that is not a packet may never arrive.
             return Err(DecodeError::Undefined { what: "quorum packet", value: kind });
         }
@@ -288,6 +309,9 @@ impl QuorumPacket {
             kind::REVALIDATE => Self::decode_revalidate(body)?,
             kind::SYNC => QuorumPacket::Sync,
             kind::PING => QuorumPacket::Ping { zxid, touched: decode_touched(body)? },
+            kind::FETCH => QuorumPacket::Fetch(FetchRequest::decode(txn()?, body)?),
+            kind::RECORD => QuorumPacket::Record { zxid: txn()?, payload: payload()? },
+            kind::FETCHED => QuorumPacket::Fetched(Fetched::decode(txn()?, body)?),
             value => return Err(DecodeError::Undefined { what: "quorum packet", value }),
         })
     }
@@ -316,9 +340,9 @@ impl QuorumPacket {
         out.put_int(kind);
         out.put_long(zxid.0);
         match self {
-            QuorumPacket::Proposal { payload, .. } | QuorumPacket::Inform { payload, .. } => {
-                out.put_buffer(Some(payload));
-            }
+            QuorumPacket::Proposal { payload, .. }
+            | QuorumPacket::Inform { payload, .. }
+            | QuorumPacket::Record { payload, .. } => out.put_buffer(Some(payload)),
             QuorumPacket::NewLeader { config, .. } => out.put_buffer(Some(config)),
             QuorumPacket::Info { info: None, .. }
             | QuorumPacket::Diff { .. }
@@ -368,6 +392,8 @@ impl QuorumPacket {
                     out.put_int(*timeout_ms);
                 }
             }
+            QuorumPacket::Fetch(request) => request.encode(out),
+            QuorumPacket::Fetched(fetched) => fetched.encode(out),
             _ => unreachable!("has no body of its own"),
         }
     }
@@ -400,6 +426,9 @@ impl QuorumPacket {
             }
             QuorumPacket::Sync => (kind::SYNC, Zxid::ZERO),
             QuorumPacket::Ping { zxid, .. } => (kind::PING, *zxid),
+            QuorumPacket::Fetch(request) => (kind::FETCH, request.after),
+            QuorumPacket::Record { zxid, .. } => (kind::RECORD, *zxid),
+            QuorumPacket::Fetched(fetched) => (kind::FETCHED, fetched.last_zxid),
         }
     }
 }
@@ -422,6 +451,12 @@ impl LearnerInfo {
         out.put_int(self.protocol_version);
         out.put_long(self.config_version as i64);
     }
+}
+
+/// Whether packets of this type exist.
+fn is_kind(kind: i32) -> bool {
+    let is_apaches = (kind::REQUEST..=kind::INFORM_AND_ACTIVATE).contains(&kind);
+    is_apaches || (kind::FETCH..=kind::FETCHED).contains(&kind)
 }
 
 /// The ids at the end of a packet, which together may be as long as a single field. They are the only

@@ -1,6 +1,9 @@
 //! Packets between a leader and its learners, byte by byte as Apache ZooKeeper 3.9.5 writes them.
 
 use bytes::Bytes;
+use herdsman_proto::quorum::fetch::{
+    Chain, DAMAGED_RANGES_MAX, FetchRequest, Fetched, MemberState, TO_THE_END,
+};
 use herdsman_proto::quorum::{LearnerInfo, LearnerKind, PROTOCOL_VERSION};
 use herdsman_proto::{
     DecodeError, EPOCH_MAX, Id, JuteReader, QuorumPacket, ServerId, SessionId, Zxid,
@@ -200,6 +203,56 @@ fn sessions() {
     check(&QuorumPacket::Sync, &["00000007 0000000000000000", NULL, NULL]);
 }
 
+/// Not Apache's.
+#[test]
+fn records_for_a_damaged_server() {
+    let from = ServerId(3);
+    let request = |before| QuorumPacket::Fetch(FetchRequest { from, after: zxid(), before });
+    let front = ["48530001", ZXID, "00000010 0000000000000003"].concat();
+    check(&request(Zxid(0x5_0000_000c)), &[&front, "000000050000000c", NULL]);
+    check(&request(TO_THE_END), &[&front, "7fffffffffffffff", NULL]);
+    let record = QuorumPacket::Record { zxid: zxid(), payload: payload() };
+    check(&record, &["48530002", ZXID, "00000002", PAYLOAD, NULL]);
+    let fetched = |chain, state, damaged: &[_]| {
+        let damaged = damaged.to_vec();
+        QuorumPacket::Fetched(Fetched { last_zxid: zxid(), chain, state, damaged })
+    };
+    let whole = fetched(Chain::Unbroken, MemberState::LeadingQuorum, &[]);
+    check(&whole, &["48530003", ZXID, "0000000c 00000001 00000004 00000000", NULL]);
+    let damaged = [(Zxid(1), Zxid(3)), (zxid(), TO_THE_END)];
+    let damaged = fetched(Chain::Broken, MemberState::Repairing, &damaged);
+    let ranges = "0000000000000001 0000000000000003 0000000500000009 7fffffffffffffff";
+    check(&damaged, &["48530003", ZXID, "0000002c 00000000 00000001 00000002", ranges, NULL]);
+}
+
+#[test]
+fn records_for_a_damaged_server_have_limits() {
+    let undefined = |what, value| DecodeError::Undefined { what, value };
+    let fetched = |body: &str, error| check_refused(&["48530003", ZXID, body, NULL], error);
+    fetched("0000000c 00000003 00000000 00000000", undefined("chain of fetched records", 3));
+    fetched("0000000c 00000000 00000005 00000000", undefined("state of a member", 5));
+    fetched("0000000c 00000000 00000000 00000401", DecodeError::Length(0x401));
+    fetched("0000000c 00000000 00000000 ffffffff", DecodeError::Length(-1));
+    let body = undefined("body of quorum packet", 0x4853_0003);
+    fetched("0000000c 00000000 00000000 00000001", body);
+    let negative = "00000010 0000000000000003 8000000000000000";
+    check_refused(&["48530001", ZXID, negative, NULL], undefined("epoch", i32::MIN));
+    check_refused(&["48530002", ZXID, NULL, NULL], DecodeError::Null);
+    check_refused(&["48530000"], undefined("quorum packet", 0x4853_0000));
+    check_refused(&["48530004"], undefined("quorum packet", 0x4853_0004));
+    // What does not fit is not sent.
+    let damaged = vec![(Zxid(1), Zxid(3)); DAMAGED_RANGES_MAX + 1];
+    let (chain, state) = (Chain::Broken, MemberState::Looking);
+    let packet = QuorumPacket::Fetched(Fetched { last_zxid: zxid(), chain, state, damaged });
+    let bytes = encode(&packet);
+    match QuorumPacket::decode(&mut JuteReader::new(&bytes)) {
+        Ok(QuorumPacket::Fetched(fetched)) => {
+            assert_eq!(fetched.damaged.len(), DAMAGED_RANGES_MAX);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 #[test]
 fn what_apache_does_not_look_at_is_passed_over() {
     let id = "00000001 00000002 6970 00000003 3a3a31";
@@ -381,6 +434,29 @@ fn any_body() -> impl Strategy<Value = QuorumPacket> {
     ]
 }
 
+fn any_fetch() -> impl Strategy<Value = QuorumPacket> {
+    let chain = prop_oneof![Just(Chain::Broken), Just(Chain::Unbroken), Just(Chain::Busy)];
+    let state = prop_oneof![
+        Just(MemberState::Looking),
+        Just(MemberState::Repairing),
+        Just(MemberState::Suspended),
+        Just(MemberState::FollowingQuorum),
+        Just(MemberState::LeadingQuorum),
+    ];
+    let request = (any::<i64>(), any_zxid(), any_zxid());
+    let damaged = vec((any_zxid(), any_zxid()), 0..5);
+    prop_oneof![
+        request.prop_map(|(from, after, before)| {
+            QuorumPacket::Fetch(FetchRequest { from: ServerId(from), after, before })
+        }),
+        (any_zxid(), any_payload())
+            .prop_map(|(zxid, payload)| QuorumPacket::Record { zxid, payload }),
+        (any_zxid(), chain, state, damaged).prop_map(|(last_zxid, chain, state, damaged)| {
+            QuorumPacket::Fetched(Fetched { last_zxid, chain, state, damaged })
+        }),
+    ]
+}
+
 fn any_packet() -> impl Strategy<Value = QuorumPacket> {
     let bare = any_zxid().prop_flat_map(|zxid| {
         prop_oneof![
@@ -400,7 +476,7 @@ fn any_packet() -> impl Strategy<Value = QuorumPacket> {
             Just(QuorumPacket::NewLeader { zxid, config: payload }),
         ]
     });
-    prop_oneof![bare, txn, any_info(), any_request(), any_body()]
+    prop_oneof![bare, txn, any_info(), any_request(), any_body(), any_fetch()]
 }
 
 proptest! {
@@ -427,7 +503,7 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_panic(kind in 0..21_i32, bytes in vec(any::<u8>(), 0..64)) {
+    fn no_bytes_panic(kind in prop_oneof![0..21_i32, 0x4853_0000..0x4853_0005], bytes in vec(any::<u8>(), 0..64)) {
         let bytes = [&kind.to_be_bytes()[..], &bytes].concat();
         if let Ok(packet) = decode(&bytes) {
             prop_assert_eq!(decode(&encode(&packet)), Ok(packet));

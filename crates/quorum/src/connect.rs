@@ -179,10 +179,15 @@ impl Connector {
     }
 
     fn dial_once(&self, target: Target, limit: Duration) -> io::Result<Incoming> {
+        self.dial(target.to, target.port, limit)
+    }
+
+    /// Dials once, on the caller's thread.
+    pub fn dial(&self, to: ServerId, port: LearnerPort, limit: Duration) -> io::Result<Incoming> {
         let by = Instant::now() + limit;
         let (membership, settings) = (self.context.membership(), &self.context.settings);
-        let member = membership.members.get(&target.to);
-        let endpoints = match (target.port, settings.observer_master_port) {
+        let member = membership.members.get(&to);
+        let endpoints = match (port, settings.observer_master_port) {
             (LearnerPort::Quorum, _) => member.map(quorum_endpoints),
             (LearnerPort::ObserverMaster, port) => {
                 port.and_then(|port| member.map(|at| observer_master_endpoints(at, port)))

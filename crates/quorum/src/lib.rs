@@ -10,11 +10,12 @@
 //! The code map: [`settings`] and [`receiver`] are the interface. `threads` knows every thread and
 //! socket, so that all of them can be ended; `port` listens, `connection_slots` limits connections,
 //! `security` says how connections are protected, `address` finds and dials others, `stream` is a
-//! connection and `incoming` buffers what comes over it. `election` keeps one connection per peer, with
+//! connection and `incoming` buffers what comes over it. `member_connection` is for fetching records. `election` keeps one connection per peer, with
 //! one message waiting at the most. `links` are the connections between a leader and its learners,
 //! `connect` opens one.
 //!
-//! Invariants: everything about one link comes from one thread, in order, beginning with `LinkOpened`
+//! Invariants: everything about one link comes from one thread, in order, beginning with `LinkOpened`, which comes
+//! with the first packet of a learner,
 //! or [`Receiver::handle_connect`] and ending with `LinkLost` unless it was closed from here. A peer
 //! that is away, slow or hostile costs the others nothing.
 //!
@@ -29,6 +30,7 @@
 //! | accepted links | members × 5 + 64 | the oldest unidentified one is closed |
 //! | accepted links that claim to be one member | 4, and the one in use | one from the address with most is closed |
 //! | accepted links of servers that are not listed | 32 | the newcomer is refused |
+//! | members that records are read for at a time | 2 | the newcomer is told to come back |
 //! | packet of a learner | twice `jute.maxbuffer`, its extra and 128 KiB (`proto::limits`) | the link is lost |
 //! | bytes queued on a link | 64 MiB, and what clients of a server may have in flight | the link is lost |
 //! | attempts to connect under way | 8 | the next one waits; only the newest is kept |
@@ -43,6 +45,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use herdsman_proto::membership::{Endpoint, Role};
 use herdsman_proto::{Member, Membership, Notification, QuorumPacket, ServerId};
@@ -58,6 +61,7 @@ mod incoming;
 mod links;
 pub mod login;
 pub mod logins;
+mod member_connection;
 mod port;
 pub mod receiver;
 pub mod security;
@@ -66,8 +70,10 @@ mod stream;
 mod threads;
 
 pub use links::LinkReport;
+pub use member_connection::{IsWanted, MemberConnection};
 pub use receiver::{
-    ConnectResult, PortFailure, PortKind, ReadPermission, Receiver, StreamSource, StreamStep,
+    ConnectResult, MemberReport, PortFailure, PortKind, ReadPermission, Receiver, SendRecord,
+    StreamSource, StreamStep,
 };
 pub use settings::NetworkSettings;
 
@@ -192,6 +198,17 @@ impl QuorumNetwork {
     /// an attempt that was forgotten, unless it was on its way already.
     pub fn connect(&self, to: ServerId, port: LearnerPort) -> LinkId {
         self.connector.connect(to, port)
+    }
+
+    /// Connects to another member's port for learners without a link, for questions to that member. Waits for the
+    /// connection up to `limit`; an answer to a question may take `initLimit` ticks without a byte.
+    ///
+    /// # Errors
+    /// The member is not known, not reachable, or refuses this server.
+    pub fn dial_member(&self, to: ServerId, limit: Duration) -> io::Result<MemberConnection> {
+        let incoming = self.connector.dial(to, LearnerPort::Quorum, limit)?;
+        let NetworkSettings { field_bytes_max, init_limit, .. } = self.context.settings;
+        Ok(MemberConnection::new(incoming, field_bytes_max, init_limit))
     }
 
     /// Forgets the attempt to connect, if there is one.

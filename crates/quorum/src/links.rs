@@ -18,6 +18,7 @@ use herdsman_zab::{Input, LearnerPort, LinkId};
 use parking_lot::Mutex;
 use tracing::debug;
 
+mod fetches;
 mod link;
 mod reader;
 mod traffic;
@@ -28,9 +29,10 @@ use super::context::{Context, NoDelay};
 use super::incoming::Incoming;
 use super::receiver::{ConnectResult, Receiver, StreamSource};
 use super::stream::PeerStream;
+use fetches::FetchSlots;
 use herdsman_runtime::LimitedLog;
 use link::{Ended, Link, Loss, Origin};
-use reader::LinkReader;
+use reader::{LinkReader, LinkUsage};
 pub use traffic::LinkReport;
 
 /// Accepted links that have not said who they are.
@@ -46,6 +48,7 @@ pub(crate) struct Links {
     table: Mutex<BTreeMap<LinkId, Arc<Link>>>,
     next_id: AtomicU64,
     slots: Arc<ConnectionSlots>,
+    fetch_slots: Arc<FetchSlots>,
     warnings: LimitedLog,
     losses: LimitedLog,
 }
@@ -57,6 +60,7 @@ impl Links {
             table: Mutex::default(),
             next_id: AtomicU64::new(1),
             slots: Arc::default(),
+            fetch_slots: Arc::default(),
             warnings: LimitedLog::default(),
             losses: LimitedLog::default(),
         }
@@ -189,8 +193,7 @@ impl Links {
     ) {
         let stream = Arc::clone(incoming.stream());
         if let Some(link) = self.open(id, stream, peer, Some(&slot)) {
-            receiver.handle(&mut vec![Input::LinkOpened { link: id, port }]);
-            self.run(&link, incoming, Some(slot), receiver);
+            self.run(&link, incoming, Some(slot), LinkUsage::Undecided(port), receiver);
         }
     }
 
@@ -210,7 +213,7 @@ impl Links {
         };
         debug!("link {} is connected to {}", id.0, link.peer);
         receiver.handle_connect(id, ConnectResult::Connected);
-        self.run(&link, incoming, None, receiver);
+        self.run(&link, incoming, None, LinkUsage::Agreement, receiver);
     }
 
     /// Puts a link into the table and starts its writer.
@@ -246,19 +249,29 @@ impl Links {
         link: &Arc<Link>,
         incoming: Incoming,
         slot: Option<ConnectionSlot>,
+        usage: LinkUsage,
         receiver: &Arc<dyn Receiver>,
     ) {
         let (link, context) = (Arc::clone(link), Arc::clone(&self.context));
         let receiver = Arc::clone(receiver);
-        let mut reader =
-            LinkReader::new(Arc::clone(&link), incoming, slot, context, Arc::clone(&receiver));
+        let usage = (usage, Arc::clone(&self.fetch_slots));
+        let mut reader = LinkReader::new(
+            Arc::clone(&link),
+            incoming,
+            slot,
+            context,
+            Arc::clone(&receiver),
+            usage,
+        );
         let loss = reader.run();
         match link.end(loss) {
             Ended::Closed { by } => reader.drain(by),
             Ended::Lost(loss) if self.context.threads.is_stopping() => debug!("{loss}"),
             Ended::Lost(loss) => {
                 self.report(&link, &loss, &reader);
-                receiver.handle(&mut vec![Input::LinkLost { link: link.id }]);
+                if reader.is_announced() {
+                    receiver.handle(&mut vec![Input::LinkLost { link: link.id }]);
+                }
             }
         }
         link.hang_up();
@@ -267,16 +280,16 @@ impl Links {
 
     fn report(&self, link: &Link, loss: &Loss, reader: &LinkReader) {
         let peer = link.peer;
-        if link.origin == Origin::Connected {
+        if let (Loss::Ended, false) = (loss, reader.is_announced()) {
+            // Probes of the port do so all the time, and servers that have all records that they lacked.
+            debug!("a connection to a port for learners from {peer} was closed");
+        } else if link.origin == Origin::Connected {
             self.losses.warn(format_args!("lost the link to the leader at {peer}: {loss}"));
         } else if let Some(server) = reader.server() {
             // A server that cannot join comes and goes several times a second.
             self.losses.warn(format_args!("lost the link to server {server} at {peer}: {loss}"));
         } else if let Loss::Impostor(problem) = loss {
             self.complain(peer, problem);
-        } else if let Loss::Ended = loss {
-            // Probes of the port do so all the time.
-            debug!("a connection to a port for learners from {peer} was closed without data");
         } else {
             // Anybody can make us write this.
             self.warnings.warn(format_args!(

@@ -1,10 +1,13 @@
 //! What the network asks of the rest of the server.
 
 use std::io::{self, Read};
+use std::ops::ControlFlow;
 use std::time::Duration;
 
+use bytes::Bytes;
 use herdsman_proto::Zxid;
 use herdsman_proto::membership::Endpoint;
+use herdsman_proto::quorum::fetch::{Chain, MemberState};
 use herdsman_zab::{Input, LinkId};
 
 /// Takes what happens on the network. All methods are called by network threads, many at a time, and
@@ -37,6 +40,28 @@ pub trait Receiver: Send + Sync + 'static {
     /// A port could not be opened, at none of its addresses, and is given up. Apache ends the process
     /// then, with exit code 14.
     fn handle_port_failed(&self, failure: PortFailure);
+
+    /// Returns what other members are told about this server when they fetch records.
+    fn report_member(&self) -> MemberReport;
+
+    /// Reads the valid records of this server's log files after `after` and before `before`, in order, and passes each
+    /// to `send` until that breaks. Returns what they prove.
+    fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain;
+}
+
+/// Sends one record to a member that fetches records, and waits until the socket takes it. Breaks if the rest is not
+/// wanted.
+pub type SendRecord<'a> = dyn FnMut(Zxid, Bytes) -> ControlFlow<()> + 'a;
+
+/// What members that fetch records are told about a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberReport {
+    /// The last txn that it has.
+    pub last_zxid: Zxid,
+    /// What it does.
+    pub state: MemberState,
+    /// Ranges of txns that are damaged: after, before.
+    pub damaged: Vec<(Zxid, Zxid)>,
 }
 
 /// Whether the link to the leader may be read.

@@ -4,6 +4,7 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Weak};
@@ -11,17 +12,21 @@ use std::time::Duration;
 
 use herdsman_proto::membership::{Member, PeerAddress, Role};
 use herdsman_proto::notification::Hello;
+use herdsman_proto::quorum::LearnerInfo;
+use herdsman_proto::quorum::fetch::{Chain, FetchRequest, Fetched, MemberState};
 use herdsman_proto::{
-    JuteReader, Membership, Notification, QuorumPacket, ServerId, ServerState, Vote, Zxid,
+    JuteReader, LearnerKind, Membership, Notification, QuorumPacket, ServerId, ServerState, Vote,
+    Zxid,
 };
 use herdsman_zab::{Input, LearnerPort, LinkId};
 
 use super::{
-    ConnectResult, NetworkSettings, PortFailure, PortKind, QuorumNetwork, ReadPermission, Receiver,
-    StreamSource, StreamStep,
+    ConnectResult, MemberReport, NetworkSettings, PortFailure, PortKind, QuorumNetwork,
+    ReadPermission, Receiver, SendRecord, StreamSource, StreamStep,
 };
 
 mod connecting;
+mod fetching;
 mod hostile;
 mod links;
 mod ports;
@@ -36,6 +41,7 @@ enum Event {
     Connect(LinkId, ConnectResult),
     Tree(LinkId, Vec<u8>),
     PortFailed(PortFailure),
+    FetchBroken,
 }
 
 /// Hands everything to the test.
@@ -83,6 +89,23 @@ impl Receiver for Probe {
 
     fn handle_port_failed(&self, failure: PortFailure) {
         self.tell(Event::PortFailed(failure));
+    }
+
+    fn report_member(&self) -> MemberReport {
+        let damaged = vec![(Zxid(3), Zxid(5))];
+        MemberReport { last_zxid: Zxid(9), state: MemberState::FollowingQuorum, damaged }
+    }
+
+    /// There is one for each number; the payload has as many bytes.
+    fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain {
+        for zxid in after.0 + 1..before.0 {
+            let payload = vec![b'x'; usize::try_from(zxid).unwrap()];
+            if send(Zxid(zxid), payload.into()) == ControlFlow::Break(()) {
+                self.tell(Event::FetchBroken);
+                return Chain::Broken;
+            }
+        }
+        Chain::Unbroken
     }
 }
 
@@ -296,6 +319,40 @@ impl Raw {
         match self.0.read_to_end(&mut rest) {
             Ok(_) => rest.is_empty(),
             Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+        }
+    }
+
+    /// The same, with a limit on how long to wait for it.
+    fn is_ended_within(&mut self, wait: Duration) -> bool {
+        self.0.set_read_timeout(Some(wait)).unwrap();
+        let ended = self.0.read(&mut [0]);
+        self.0.set_read_timeout(Some(PATIENCE)).unwrap();
+        !ended.is_err_and(|error| {
+            matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
+        })
+    }
+
+    /// Sends FETCH and reads everything up to FETCHED: the zxids of the records, and that packet.
+    fn fetch(&mut self, request: FetchRequest) -> io::Result<(Vec<i64>, Fetched)> {
+        self.send_packet(&QuorumPacket::Fetch(request));
+        let (mut bytes, mut zxids) = (Vec::new(), Vec::new());
+        loop {
+            let mut reader = JuteReader::new(&bytes);
+            match QuorumPacket::decode(&mut reader) {
+                Ok(QuorumPacket::Record { zxid, .. }) => zxids.push(zxid.0),
+                Ok(QuorumPacket::Fetched(fetched)) => return Ok((zxids, fetched)),
+                Ok(other) => panic!("{other:?}"),
+                Err(_) => {
+                    let mut more = [0; 4096];
+                    match self.0.read(&mut more)? {
+                        0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                        count => bytes.extend_from_slice(&more[..count]),
+                    }
+                    continue;
+                }
+            }
+            let consumed = bytes.len() - reader.rest().len();
+            bytes.drain(..consumed);
         }
     }
 

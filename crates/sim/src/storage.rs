@@ -17,7 +17,7 @@ use herdsman_store::{
     voting, write_epoch, write_snapshot,
 };
 use herdsman_tree::Tree;
-use herdsman_zab::EpochKind;
+use herdsman_zab::{EpochKind, Voting};
 
 use crate::plan::Plan;
 use crate::random::Random;
@@ -189,7 +189,13 @@ impl Storage {
     ///
     /// # Errors
     /// In the words of `store`.
-    pub fn install(&self, tree: Tree) -> Result<Tree, InstallError> {
+    pub fn install(&self, tree: Tree, voting: Voting) -> Result<Tree, InstallError> {
+        if voting == Voting::Suspended {
+            let suspended =
+                voting::suspend(&self.disk, &self.dirs, "a leader's tree was installed");
+            suspended
+                .map_err(|error| InstallError::Io { path: error.path, source: error.source })?;
+        }
         install_snapshot(&self.shared(), &self.dirs, &tree, Compression::None, LastZxid::Write)?;
         Ok(tree)
     }

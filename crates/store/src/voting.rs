@@ -74,6 +74,12 @@ pub fn allow(disk: &dyn Disk, dirs: &Dirs) -> Result<(), VotingError> {
     remove_durably(disk, &dirs.data, SUSPENDED_FILE)
 }
 
+/// Whether an operator has created the file `initialize`, which the last step of the start removes ([`settle`]).
+pub fn is_initialized(disk: &dyn Disk, dirs: &Dirs) -> Result<bool, VotingError> {
+    let data_dir = dirs.data.parent();
+    data_dir.map_or(Ok(false), |data_dir| is_there(disk, &data_dir.join(INITIALIZE_FILE)))
+}
+
 /// Last step of a start: if `initialize` exists, allows voting and deletes that file. Returns why voting is suspended,
 /// if it is.
 pub fn settle(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, VotingError> {
@@ -146,6 +152,7 @@ mod tests {
             disk.crash(|_| false);
             if settled.is_err() {
                 assert!(disk.content(&path).is_some(), "{power}");
+                assert!(is_initialized(&disk, &dirs()).unwrap());
                 assert_eq!(settle(&disk, &dirs()).unwrap(), None);
             }
             assert_eq!(disk.content(&path), None);

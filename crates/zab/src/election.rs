@@ -116,6 +116,10 @@
 //! * What a server reported about an existing leader is dropped when it begins to look. Apache goes on counting it.
 //! * Servers before 3.4.6 did not replace the epoch in their votes; Apache supports them, we do not.
 //!
+//! # Servers without any data
+//!
+//! See [`empty`](Election::set_started_empty): a voter whose directory is empty may have lost what it had acknowledged.
+//!
 //! # Invariants
 //!
 //! * While this server looks, its vote never gets worse within a round, and every vote that it
@@ -134,6 +138,7 @@ use herdsman_proto::{LearnerKind, Membership, Notification, ServerId, ServerStat
 use crate::io::Output;
 use crate::quorum::Electorate;
 
+mod empty;
 mod search;
 
 use search::Search;
@@ -163,6 +168,8 @@ pub struct Decision {
     /// The vote that won. In an election that was over when this server joined, its zxid and epoch may
     /// be of any time since.
     pub vote: Vote,
+    /// Whether this server follows or observes that leader.
+    pub kind: LearnerKind,
 }
 
 /// The result of handling a notification.
@@ -194,6 +201,10 @@ pub struct Election {
     /// The vote in our notifications: the best one known while looking, afterwards the one that won.
     vote: Vote,
     phase: Phase,
+    /// See [`Election::set_started_empty`].
+    started_empty: bool,
+    /// Some voter has a history. Never forgotten.
+    has_heard_history: bool,
 }
 
 #[derive(Debug)]
@@ -232,6 +243,8 @@ impl Election {
             round: 0,
             vote: NO_VOTE,
             phase: Phase::Idle,
+            started_empty: false,
+            has_heard_history: false,
         }
     }
 
@@ -295,6 +308,7 @@ impl Election {
         if from == self.settings.me {
             return NotificationOutcome::Nothing;
         }
+        self.note_history(from, message);
         match self.phase {
             Phase::Idle => NotificationOutcome::Nothing,
             Phase::Looking(_) => self.hear_looking(now_ms, from, message, out),
@@ -390,12 +404,11 @@ impl Election {
 
     /// Ends the search.
     fn decide(&mut self, vote: Vote) -> Decision {
-        let state = if vote.leader == self.settings.me {
-            ServerState::Leading
-        } else if self.settings.kind == LearnerKind::Follower {
-            ServerState::Following
-        } else {
-            ServerState::Observing
+        let kind = self.kind_towards(vote);
+        let state = match kind {
+            _ if vote.leader == self.settings.me => ServerState::Leading,
+            LearnerKind::Follower => ServerState::Following,
+            LearnerKind::Observer => ServerState::Observing,
         };
         let supporters = match &self.phase {
             Phase::Looking(search) => search.supporters(vote.leader),
@@ -403,7 +416,7 @@ impl Election {
         };
         self.vote = vote;
         self.phase = Phase::Settled { state, support: Support::Awaited { supporters } };
-        Decision { leader: vote.leader, vote }
+        Decision { leader: vote.leader, vote, kind }
     }
 
     /// Handles a notification while this server has a leader: a server that looks is answered, and its vote may show

@@ -7,6 +7,7 @@ use herdsman_proto::{Membership, Notification, QuorumPacket, ServerId, Zxid};
 
 use crate::leader::checks::Check;
 use crate::log::LogStorage;
+use crate::replica::Voting;
 
 /// One connection between a learner and the server that it learns from, unique in the life of the process. Packets
 /// that are sent on it arrive in order, or the link is lost.
@@ -300,6 +301,9 @@ pub enum Output {
         link: LinkId,
         /// The zxid of SNAP.
         zxid: Zxid,
+        /// If voting is suspended, that must be durable before anything is replaced: what is replaced may be all that
+        /// shows what this server has acknowledged.
+        voting: Voting,
     },
     /// A membership is pending: decisions need its servers, so they must be reachable. Its txn is in the log;
     /// it need not be stored anywhere else.

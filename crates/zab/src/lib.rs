@@ -36,4 +36,4 @@ pub use io::{EpochKind, Input, LearnerPort, LinkId, Output, RoleStatus, TreeAfte
 pub use leader::checks::Check;
 pub use replica::{Epochs, StepDownReason, Voting};
 pub use settings::{Mistake, ZabSettings};
-pub use zab::{InitialState, Zab};
+pub use zab::{InitialFiles, InitialState, Zab};

@@ -67,8 +67,12 @@ pub(crate) struct Replica {
     /// The last check that was begun, by this leader or an earlier one of this process.
     pub last_check: Check,
     pub voting: Voting,
-    /// This server's log could not be brought in line with the leader's: fetch everything again.
+    /// This server's log could not be brought in line with the leader's, or cannot be used at all: fetch everything
+    /// again. No txn is appended and nothing is cut before the leader's tree has replaced all files in one step.
     pub start_over: bool,
+    /// This server has begun without any data, and has taken part in nothing since. It is new, or has lost everything
+    /// that it ever acknowledged and promised: see [`Election::set_started_empty`](crate::election::Election).
+    pub started_empty: bool,
 }
 
 impl Replica {
@@ -119,6 +123,7 @@ impl Replica {
         out: &mut Vec<Output>,
     ) {
         self.start_over = false;
+        self.started_empty = false;
         self.log.handle_installed(zxid);
         self.memberships.forget_pending(out);
         // A tree from a leader is of this ensemble, also if this server was never told of a membership.
@@ -150,6 +155,7 @@ impl Replica {
         {
             self.log.keep_on_disk();
             self.start_over = true;
+            self.started_empty = false;
             self.voting = Voting::Suspended;
         }
     }

@@ -37,6 +37,7 @@ pub fn replica(epoch: u32, base: Zxid, txns: &[Zxid]) -> Replica {
         last_check: Check::default(),
         voting: Voting::Allowed,
         start_over: false,
+        started_empty: false,
         settings: ZabSettings {
             me: ServerId(1),
             tick_ms: 100,

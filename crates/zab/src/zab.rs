@@ -65,6 +65,34 @@ pub struct InitialState {
     pub base: Zxid,
     /// The end of the log.
     pub tail: Vec<(Zxid, Bytes)>,
+    /// What the files allow this server to begin with.
+    pub files: InitialFiles,
+}
+
+/// What a server finds in its files at the start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InitialFiles {
+    /// A tree and a log that continues it: what this server has acknowledged.
+    Whole,
+    /// Nothing, or nothing but promises of epochs. It may be a new server, or one that has lost everything: it counts
+    /// as a voter only while that makes no difference ([`Election::set_started_empty`]).
+    Empty,
+    /// Something that cannot be used. Everything is taken from a leader, and no file is touched before its tree
+    /// replaces them all; voting must be suspended.
+    Unusable,
+}
+
+impl InitialFiles {
+    /// Judges files without damage by the last txn and the epochs in them. A server that has followed a leader, or has
+    /// a txn of one, is not empty; a promise alone says nothing about what was acknowledged.
+    #[must_use]
+    pub fn of(last_zxid: Zxid, epochs: Epochs) -> Self {
+        if last_zxid == Zxid::ZERO && epochs.current == 0 {
+            InitialFiles::Empty
+        } else {
+            InitialFiles::Whole
+        }
+    }
 }
 
 /// One server's part in agreement.
@@ -111,7 +139,10 @@ impl Zab {
         now_ms: u64,
         out: &mut Vec<Output>,
     ) -> Self {
-        let InitialState { membership, in_tree, voting, epochs, base, tail } = initial;
+        let InitialState { membership, in_tree, voting, epochs, base, tail, files } = initial;
+        let start_over = files == InitialFiles::Unusable;
+        assert!(!start_over || voting == Voting::Suspended, "a damaged server must not vote");
+        let started_empty = files == InitialFiles::Empty && voting == Voting::Allowed;
         let memberships = Memberships::new(settings.me, settings.reconfig, membership);
         let election_settings = ElectionSettings {
             me: settings.me,
@@ -139,7 +170,8 @@ impl Zab {
             outbid_ms: None,
             last_check: Check::default(),
             voting,
-            start_over: false,
+            start_over,
+            started_empty,
         };
         replica.memberships.found(brought.into_iter().chain(in_tree), out);
         replica.keep_log_if_voter();
@@ -355,6 +387,7 @@ impl Zab {
     }
 
     fn take_role(&mut self, now_ms: u64, decision: &Decision, out: &mut Vec<Output>) {
+        self.judge_emptiness(decision);
         if decision.leader == self.replica.me() {
             let mut leader = Box::new(Leader::begin(now_ms, &self.replica));
             self.close_waiting(LearnerPort::ObserverMaster, CloseReason::NotObserverMaster, out);
@@ -376,6 +409,34 @@ impl Zab {
             let learner = Learner::begin(now_ms, upstream, &self.replica, out);
             self.role = Role::Learning(Box::new(learner));
         }
+    }
+
+    /// Decides as what a server that has started empty takes part. If no voter is known to have a history, it helps to
+    /// found an ensemble. Otherwise it takes everything from the leader, in one step: a part of it would make it a
+    /// voter with a log that ends too early. If something may be missing at that leader that only this server has
+    /// acknowledged, it does not vote before the leader is known to have a quorum without it.
+    fn judge_emptiness(&mut self, decision: &Decision) {
+        if !self.replica.started_empty || self.replica.kind() == LearnerKind::Observer {
+            return;
+        }
+        if !self.election.has_heard_history() {
+            self.replica.started_empty = false;
+        } else if decision.leader != self.replica.me() {
+            self.replica.start_over = true;
+            if decision.kind == LearnerKind::Observer {
+                self.replica.voting = Voting::Suspended;
+            }
+        }
+    }
+
+    /// Lets a server that is still empty begin again as one.
+    fn reset_emptiness(&mut self) {
+        if self.replica.started_empty {
+            self.replica.start_over = false;
+            self.replica.voting = Voting::Allowed;
+        }
+        self.election.set_started_empty(self.replica.started_empty);
+        self.follow_membership();
     }
 
     /// Puts an established epoch into our vote, for servers that join later (ZOOKEEPER-1732).
@@ -461,6 +522,7 @@ impl Zab {
         }
         self.rest_until_ms = None;
         self.role = Role::Looking;
+        self.reset_emptiness();
         let own = Vote {
             leader: self.replica.me(),
             zxid: self.replica.log.last(),
@@ -472,7 +534,7 @@ impl Zab {
                 self.election.appoint(Vote { leader, ..own });
                 // No vote says how far that server's log reaches.
                 let vote = Vote { leader, zxid: Zxid(i64::MIN), epoch: i64::MIN };
-                Some(Decision { leader, vote })
+                Some(Decision { leader, vote, kind: self.replica.kind() })
             }
             None => self.election.look(now_ms, own, out),
         };

@@ -1,6 +1,7 @@
 //! Seeds from the protocols between the servers of an ensemble.
 
 use herdsman_proto::notification::Hello;
+use herdsman_proto::quorum::fetch::{Chain, FetchRequest, Fetched, MemberState, TO_THE_END};
 use herdsman_proto::quorum::{LearnerInfo, LearnerKind, PROTOCOL_VERSION};
 use herdsman_proto::{
     Id, Notification, QuorumPacket, ServerId, ServerState, SessionId, Vote, Zxid,
@@ -58,15 +59,29 @@ fn broadcast() -> Vec<QuorumPacket> {
     ]
 }
 
+fn fetching() -> Vec<QuorumPacket> {
+    let (after, zxid, from) = (Zxid(0x5_0000_0009), Zxid(0x5_0000_000a), ServerId(2));
+    let fetched = |chain, state, damaged| {
+        QuorumPacket::Fetched(Fetched { last_zxid: zxid, chain, state, damaged })
+    };
+    let damaged = vec![(Zxid(1), Zxid(3)), (after, TO_THE_END)];
+    vec![
+        QuorumPacket::Fetch(FetchRequest { from, after, before: TO_THE_END }),
+        QuorumPacket::Record { zxid, payload: "a txn".into() },
+        fetched(Chain::Unbroken, MemberState::FollowingQuorum, Vec::new()),
+        fetched(Chain::Broken, MemberState::Repairing, damaged),
+    ]
+}
+
 pub(super) fn packets() -> Seeds {
     let encoded = |packets: &[QuorumPacket]| {
         let mut bytes = Vec::new();
         packets.iter().for_each(|packet| packet.encode(&mut bytes));
         bytes
     };
-    let (handshake, broadcast) = (handshake(), broadcast());
-    let single = handshake.chunks(1).chain(broadcast.chunks(1));
-    let streams = [encoded(&handshake), encoded(&broadcast)];
+    let (handshake, broadcast, fetching) = (handshake(), broadcast(), fetching());
+    let single = handshake.chunks(1).chain(broadcast.chunks(1)).chain(fetching.chunks(1));
+    let streams = [encoded(&handshake), encoded(&broadcast), encoded(&fetching)];
     numbered(single.map(encoded).chain(streams))
 }
 

@@ -15,8 +15,8 @@ use herdsman_zab::history::HistoryLimits;
 use herdsman_zab::log::LogStorage;
 use herdsman_zab::settings::{ObserverMasters, Reconfig};
 use herdsman_zab::{
-    Epochs, InitialState, Input as PeerInput, LearnerPort, LinkId, Output as PeerOutput,
-    RoleStatus, TreeAfterCut, Voting, ZabSettings,
+    EpochKind, Epochs, InitialFiles, InitialState, Input as PeerInput, LearnerPort, LinkId,
+    Output as PeerOutput, RoleStatus, TreeAfterCut, Voting, ZabSettings,
 };
 
 use crate::driver::{WALL_MS, options};
@@ -38,11 +38,49 @@ pub struct Member {
     pub node: Node,
     pub tree: Tree,
     log: Log,
+    epochs: Epochs,
+    /// What the disk says about voting.
+    voting: Voting,
 }
 
 type Log = Vec<(Zxid, Bytes)>;
 
+/// What a node finds on its disk.
+struct Files {
+    log: Log,
+    epochs: Epochs,
+    voting: Voting,
+    damage: Damage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Damage {
+    None,
+    Unusable,
+}
+
+impl Default for Files {
+    fn default() -> Self {
+        let (epochs, voting) = (Epochs::default(), Voting::Allowed);
+        Files { log: Log::new(), epochs, voting, damage: Damage::None }
+    }
+}
+
+/// What has happened to a node's files before it starts again.
+#[derive(Clone, Copy)]
+pub enum FileEvent {
+    /// Nothing.
+    Kept,
+    /// They are all gone.
+    Wiped,
+    /// They are there and cannot be used.
+    Damaged,
+}
+
 pub struct Cluster {
+    settings: NodeSettings,
+    observer_masters: ObserverMasters,
+    membership: Arc<Membership>,
     pub members: BTreeMap<NodeNumber, Member>,
     pub now_ms: u64,
     /// Learner and leader of each link.
@@ -76,6 +114,9 @@ impl Cluster {
         see: Observe<'_>,
     ) -> Self {
         let mut cluster = Cluster {
+            settings: settings.clone(),
+            observer_masters,
+            membership: Arc::new(membership(voters, observers)),
             members: BTreeMap::new(),
             now_ms: 0,
             links: BTreeMap::new(),
@@ -87,32 +128,68 @@ impl Cluster {
             failing: BTreeMap::new(),
             trees: BTreeMap::new(),
         };
-        let membership = Arc::new(membership(voters, observers));
         let mut started = Vec::new();
         for place in 1..=voters + observers {
-            let server_id = u8::try_from(place).expect("few servers");
-            let settings = NodeSettings { server_id, ..settings.clone() };
-            let tree = Tree::new(room_options());
-            let origin = InitialState {
-                membership: Arc::clone(&membership),
-                in_tree: None,
-                voting: Voting::Allowed,
-                epochs: Epochs { current: 0, accepted: 0 },
-                base: Zxid::ZERO,
-                tail: Vec::new(),
-            };
-            let mut out = Outputs::default();
-            let mut peers = peer_settings(ServerId(place), settings.tick_ms);
-            peers.observer_masters = observer_masters;
-            let node = Node::join(settings, peers, origin, &tree, now(0), &mut out);
-            cluster.members.insert(place, Member { node, tree, log: Log::new() });
-            started.push((place, out));
+            started.push((place, cluster.begin(place, Files::default())));
         }
         for (place, mut out) in started {
             cluster.carry_out(place, &mut out, see);
         }
         cluster.settle(see);
         cluster
+    }
+
+    /// Starts a node, whose outputs are still to be carried out.
+    fn begin(&mut self, place: NodeNumber, files: Files) -> Outputs {
+        let Files { log, epochs, voting, damage } = files;
+        let server_id = u8::try_from(place).expect("few servers");
+        let settings = NodeSettings { server_id, ..self.settings.clone() };
+        let mut tree = Tree::new(room_options());
+        for (_, payload) in &log {
+            tree.replay(&Entry::decode(payload).expect("our own bytes"));
+        }
+        let (voting_now, files) = match damage {
+            Damage::None => (voting, InitialFiles::of(tree.last_zxid(), epochs)),
+            Damage::Unusable => (Voting::Suspended, InitialFiles::Unusable),
+        };
+        let is_usable = damage == Damage::None;
+        let origin = InitialState {
+            membership: Arc::clone(&self.membership),
+            in_tree: membership_of(&tree),
+            voting: voting_now,
+            epochs,
+            base: Zxid::ZERO,
+            tail: if is_usable { log.clone() } else { Log::new() },
+            files,
+        };
+        if !is_usable {
+            tree = Tree::new(room_options());
+        }
+        let mut out = Outputs::default();
+        let mut peers = peer_settings(ServerId(place), settings.tick_ms);
+        peers.observer_masters = self.observer_masters;
+        let node = Node::join(settings, peers, origin, &tree, now(self.now_ms), &mut out);
+        self.members.insert(place, Member { node, tree, log, epochs, voting });
+        out
+    }
+
+    /// Starts a node again from its files, after something has happened to them.
+    pub fn restart(&mut self, place: NodeNumber, event: FileEvent, see: Observe<'_>) {
+        let was_cut = self.cut.contains(&place);
+        self.cut(place, see);
+        if !was_cut {
+            self.cut.remove(&place);
+        }
+        self.failing.remove(&place);
+        let Member { log, epochs, voting, .. } = self.members.remove(&place).expect("a node");
+        let files = match event {
+            FileEvent::Kept => Files { log, epochs, voting, damage: Damage::None },
+            FileEvent::Wiped => Files::default(),
+            FileEvent::Damaged => Files { log, epochs, voting, damage: Damage::Unusable },
+        };
+        let mut out = self.begin(place, files);
+        self.carry_out(place, &mut out, see);
+        self.settle(see);
     }
 
     /// Gives a node an input, and lets happen what follows from it.
@@ -191,6 +268,11 @@ impl Cluster {
         self.cut.clear();
     }
 
+    /// Everybody who is not cut off reaches this node again.
+    pub fn heal_one(&mut self, place: NodeNumber) {
+        self.cut.remove(&place);
+    }
+
     fn settle(&mut self, see: Observe<'_>) {
         for _ in 0..EVENTS_MAX {
             let Some((place, input)) = self.queue.pop_front() else { return };
@@ -256,6 +338,11 @@ impl Cluster {
                 self.queue.push_back((place, PeerInput::Flushed { zxid }));
             }
             PeerOutput::SaveEpoch { kind, epoch } => {
+                let epochs = &mut self.member(place).epochs;
+                match kind {
+                    EpochKind::Current => epochs.current = epoch,
+                    EpochKind::Accepted => epochs.accepted = epoch,
+                }
                 self.queue.push_back((place, PeerInput::EpochSaved { kind, epoch }));
             }
             PeerOutput::Truncate { zxid, .. } => {
@@ -277,14 +364,22 @@ impl Cluster {
             PeerOutput::Replay { link, zxid, payload } => {
                 self.trees.get_mut(&link).expect("it was sent").push((zxid, payload));
             }
-            PeerOutput::InstallSnapshot { link, zxid } => self.install_tree(place, link, zxid),
+            PeerOutput::InstallSnapshot { link, zxid, voting } => {
+                if voting == Voting::Suspended {
+                    self.member(place).voting = voting;
+                }
+                self.install_tree(place, link, zxid);
+            }
             PeerOutput::RoleChanged(RoleStatus::Looking) => {
                 self.failing.remove(&place);
             }
             PeerOutput::RoleChanged(_)
             | PeerOutput::MembershipPending { .. }
             | PeerOutput::Activate { .. } => {}
-            PeerOutput::AllowVoting => self.queue.push_back((place, PeerInput::VotingAllowed)),
+            PeerOutput::AllowVoting => {
+                self.member(place).voting = Voting::Allowed;
+                self.queue.push_back((place, PeerInput::VotingAllowed));
+            }
             PeerOutput::Commit { .. } | PeerOutput::CheckPassed { .. } => {
                 unreachable!("the node keeps it")
             }

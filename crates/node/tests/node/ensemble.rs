@@ -4,8 +4,9 @@
 //! `read_only`, `leader_serves`, `epoch_txns`), `open CONN @SERVER [timeout=MS] [ro] [old]`, `reopen CONN
 //! @SERVER SESSION [ro] [wrong]`, `CONN REQUEST` (in the notation of `words`, and `sync PATH`,
 //! `closeSession`, `malformed OP`), `touch CONN`, `gone CONN`, `hold SERVER` (what it tells the leader waits),
-//! `release SERVER`, `delay SERVER` (it applies nothing until `apply SERVER`), `cut SERVER`, `heal`, `wait MS`,
-//! `status`.
+//! `release SERVER`, `delay SERVER` (it applies nothing until `apply SERVER`), `cut SERVER`, `heal`, `heal SERVER`, `restart
+//! SERVER`, `wipe SERVER` (it starts again without any files), `damage SERVER` (it starts again with files that it
+//! cannot use), `wait MS`, `status`.
 //!
 //! The transcript tells what clients see, what the leader logs, and what servers tell each other
 //! about sessions. Lines begin with the server's number.
@@ -20,7 +21,7 @@ use herdsman_proto::{ConnectRequest, OpCode, QuorumPacket, Request, SessionId, X
 use herdsman_zab::settings::ObserverMasters;
 use herdsman_zab::{LearnerPort, Output as PeerOutput, RoleStatus};
 
-use crate::cluster::{Cluster, Member, NodeNumber};
+use crate::cluster::{Cluster, FileEvent, Member, NodeNumber};
 use crate::driver::{WALL_MS, address, settings};
 use crate::golden::{self, check_folder};
 use crate::transcript::{Transcript, short};
@@ -91,6 +92,15 @@ impl Play {
             "delay" => self.cluster.delay(place(words[1])),
             "apply" => self.act(|cluster, see| cluster.apply(place(words[1]), see)),
             "cut" => self.act(|cluster, see| cluster.cut(place(words[1]), see)),
+            "restart" | "wipe" | "damage" => {
+                let event = match words[0] {
+                    "restart" => FileEvent::Kept,
+                    "wipe" => FileEvent::Wiped,
+                    _ => FileEvent::Damaged,
+                };
+                self.act(|cluster, see| cluster.restart(place(words[1]), event, see));
+            }
+            "heal" if words.len() > 1 => self.cluster.heal_one(place(words[1])),
             "heal" => self.cluster.heal(),
             "wait" => {
                 let wait_ms = words[1].parse().expect("milliseconds");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use herdsman_proto::{DecodeError, QuorumPacket};
+use herdsman_proto::{DecodeError, QuorumPacket, ServerId};
 use herdsman_zab::LinkId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
@@ -58,6 +58,10 @@ pub(super) enum Loss {
     Impostor(io::Error),
     #[error("a learner wants to send a tree")]
     TreeFromLearner,
+    #[error("server {0}, which is not a member, asks for records of the log")]
+    FetchByNonMember(ServerId),
+    #[error("it asks for records of the log or sends some, which it may not on this link")]
+    UnexpectedFetch,
     #[error("the tree that came cannot be used: {0}")]
     Tree(io::Error),
     #[error("the tree was replaced, or the log could not be read, while it was being sent")]

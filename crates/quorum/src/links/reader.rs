@@ -4,10 +4,12 @@ use std::io::{self, Read};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use herdsman_proto::quorum::fetch::FetchRequest;
 use herdsman_proto::{DecodeError, JuteReader, QuorumPacket, ServerId};
-use herdsman_zab::Input;
+use herdsman_zab::{Input, LearnerPort};
 
 use super::SERVER_LIMITS;
+use super::fetches::{self, FetchSlots};
 use super::link::{Link, Loss, Origin};
 use crate::connection_slots::ConnectionSlot;
 use crate::context::Context;
@@ -32,6 +34,20 @@ pub(super) struct LinkReader {
     first_packet_by: Option<Instant>,
     /// Who the other side says that it is.
     server: Option<ServerId>,
+    usage: LinkUsage,
+    fetch_slots: Arc<FetchSlots>,
+}
+
+/// What a link is used for; the first packet decides. Agreement learns of a link only when it is one of its own: a
+/// server that does not lead would close it, and one that fetches records may connect to any.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LinkUsage {
+    /// Nothing was received yet on a link that was accepted at this port.
+    Undecided(LearnerPort),
+    /// Agreement knows the link.
+    Agreement,
+    /// The other side fetches records.
+    Fetching,
 }
 
 impl LinkReader {
@@ -41,6 +57,7 @@ impl LinkReader {
         slot: Option<ConnectionSlot>,
         context: Arc<Context>,
         receiver: Arc<dyn Receiver>,
+        (usage, fetch_slots): (LinkUsage, Arc<FetchSlots>),
     ) -> Self {
         let first_packet_by = Some(Instant::now() + context.settings.init_limit);
         LinkReader {
@@ -53,7 +70,14 @@ impl LinkReader {
             slot,
             first_packet_by,
             server: None,
+            usage,
+            fetch_slots,
         }
+    }
+
+    /// Whether agreement knows the link.
+    pub fn is_announced(&self) -> bool {
+        self.usage == LinkUsage::Agreement
     }
 
     /// The learner at the other side, if it has introduced itself.
@@ -130,6 +154,15 @@ impl LinkReader {
 
     fn take(&mut self, packet: QuorumPacket) -> Result<(), Loss> {
         self.link.traffic.count_received(&packet);
+        if let QuorumPacket::Fetch(request) = packet {
+            return self.serve_fetch(request);
+        }
+        let is_from_server =
+            matches!(packet, QuorumPacket::Record { .. } | QuorumPacket::Fetched(_));
+        if is_from_server || self.usage == LinkUsage::Fetching {
+            return Err(Loss::UnexpectedFetch);
+        }
+        self.announce();
         if let QuorumPacket::Info { info: Some(info), .. } = &packet {
             self.introduce(info.server)?;
         }
@@ -145,6 +178,36 @@ impl LinkReader {
         }
         self.inputs.push(Input::Packet { link: self.link.id, packet });
         Ok(())
+    }
+
+    /// Lets agreement know of the link.
+    fn announce(&mut self) {
+        if let LinkUsage::Undecided(port) = self.usage {
+            self.usage = LinkUsage::Agreement;
+            self.inputs.push(Input::LinkOpened { link: self.link.id, port });
+        }
+    }
+
+    /// Sends records of the log to another member. Nothing else is read meanwhile.
+    fn serve_fetch(&mut self, request: FetchRequest) -> Result<(), Loss> {
+        let is_at_quorum_port =
+            matches!(self.usage, LinkUsage::Undecided(LearnerPort::Quorum) | LinkUsage::Fetching);
+        let is_same = self.server.is_none_or(|server| server == request.from);
+        if !is_at_quorum_port || !is_same {
+            return Err(Loss::UnexpectedFetch);
+        }
+        if !self.context.membership().members.contains_key(&request.from) {
+            return Err(Loss::FetchByNonMember(request.from));
+        }
+        self.introduce(request.from)?;
+        self.usage = LinkUsage::Fetching;
+        fetches::serve(
+            &self.link,
+            &self.context.threads,
+            &self.fetch_slots,
+            &*self.receiver,
+            request,
+        )
     }
 
     fn deliver(&mut self) {
@@ -198,7 +261,9 @@ impl LinkReader {
                 // Only waiting counts: when this process itself stood still, the peer is not to blame.
                 Fill::Nothing => quiet += look,
             }
-            let may_be_silent = self.is_accepted() && self.first_packet_by.is_none();
+            let may_be_silent = self.usage == LinkUsage::Agreement
+                && self.is_accepted()
+                && self.first_packet_by.is_none();
             if quiet >= limit && !may_be_silent {
                 return Err(Loss::Silent(millis(quiet)));
             }

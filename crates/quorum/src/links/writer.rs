@@ -12,7 +12,7 @@ use herdsman_runtime::millis;
 /// How often a writer that waits for the other side looks whether it should go on.
 const LOOK: Duration = Duration::from_millis(250);
 /// Bytes of a stream that are written together.
-const STREAM_CHUNK_BYTES: usize = 64 * 1024;
+pub(super) const STREAM_CHUNK_BYTES: usize = 64 * 1024;
 
 /// Writes until the link is closed or lost.
 pub(super) fn run(link: &Link, threads: &Threads) {
@@ -26,7 +26,7 @@ pub(super) fn run(link: &Link, threads: &Threads) {
 }
 
 fn write_all_pieces(link: &Link, threads: &Threads) -> Result<(), Loss> {
-    link.stream.socket().set_write_timeout(Some(LOOK))?;
+    limit_waits(link)?;
     let mut written = Written::Nothing;
     while let Some(piece) = link.next_piece(written, threads) {
         written = match piece {
@@ -41,6 +41,11 @@ fn write_all_pieces(link: &Link, threads: &Threads) -> Result<(), Loss> {
         }
     }
     Ok(())
+}
+
+/// Makes writing return now and then, so that the writer can see whether it should go on.
+pub(super) fn limit_waits(link: &Link) -> io::Result<()> {
+    link.stream.socket().set_write_timeout(Some(LOOK))
 }
 
 fn write_stream(
@@ -65,7 +70,8 @@ fn write_stream(
     }
 }
 
-fn write(link: &Link, threads: &Threads, mut bytes: &[u8]) -> Result<(), Loss> {
+/// Writes all of it, unless the link is closed or the other side reads nothing for too long.
+pub(super) fn write(link: &Link, threads: &Threads, mut bytes: &[u8]) -> Result<(), Loss> {
     let mut stuck = Duration::ZERO;
     loop {
         let written = match bytes {

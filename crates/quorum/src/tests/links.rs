@@ -12,7 +12,9 @@ fn linked_with(leader: NetworkSettings) -> (Server, LinkId, Server, LinkId) {
     learner.know(&[(1, leader.member())]);
     let wish = learner.network.connect(ServerId(1), LearnerPort::Quorum);
     assert_eq!(learner.connected(), (wish, ConnectResult::Connected));
+    learner.send(wish, &QuorumPacket::Sync);
     let opened = leader.opened();
+    assert_eq!(leader.packet(opened), QuorumPacket::Sync);
     (leader, opened, learner, wish)
 }
 
@@ -119,11 +121,12 @@ fn what_was_sent_before_a_close_arrives() {
     });
     // The one that closed hears no more of it: the next that it hears is of another link.
     let wish = learner.network.connect(ServerId(1), LearnerPort::Quorum);
+    assert_eq!(learner.connected(), (wish, ConnectResult::Connected));
+    learner.send(wish, &QuorumPacket::Sync);
     leader.wait(|event| match event {
         Event::Input(Input::LinkOpened { link, .. }) if link != down => Some(()),
         other => panic!("{other:?}"),
     });
-    assert_eq!(learner.connected(), (wish, ConnectResult::Connected));
     leader.stop();
     learner.stop();
 }
@@ -132,7 +135,9 @@ fn what_was_sent_before_a_close_arrives() {
 fn a_link_is_closed_although_the_other_side_does_not_read() {
     let server = Server::alone(1);
     let mut peer = Raw::connect(server.quorum());
+    peer.send_packet(&commit(1));
     let link = server.opened();
+    assert_eq!(server.packet(link), commit(1));
     let proposal = QuorumPacket::Proposal { zxid: Zxid(2), payload: vec![7; 1 << 20].into() };
     for _ in 0..32 {
         server.send(link, &proposal);
@@ -151,7 +156,9 @@ fn a_link_is_closed_although_the_other_side_does_not_read() {
 #[test]
 fn a_link_is_lost_once() {
     let server = Server::alone(1);
-    drop(Raw::connect(server.quorum()));
+    let mut one = Raw::connect(server.quorum());
+    one.send_packet(&commit(1));
+    drop(one);
     let first = server.opened();
     server.lost(first);
     let mut other = Raw::connect(server.quorum());

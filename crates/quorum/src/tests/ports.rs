@@ -170,7 +170,8 @@ fn followers_have_a_port_for_observers() {
         let open = server.network.open_addresses(PortKind::ObserverMaster);
         assert_eq!(open.len(), count, "{role:?}");
         for address in open {
-            let _learner = TcpStream::connect(address).unwrap();
+            let mut learner = Raw::connect(address);
+            learner.send_packet(&commit(1));
             let port = server.wait(|event| match event {
                 Event::Input(Input::LinkOpened { port, .. }) => Some(port),
                 _ => None,

@@ -174,9 +174,10 @@ impl Peers {
             }
             // The thread that reads the link does this, so the leader can send no faster than it is done.
             Output::Replay { link, payload, .. } => self.leader_link.lock().replay(*link, payload),
-            Output::InstallSnapshot { link, .. } => {
+            Output::InstallSnapshot { link, voting, .. } => {
                 let tree = self.leader_link.lock().take_tree(*link).map(Box::new);
-                self.commit_queue.push_change(DiskChange::InstallSnapshot { tree });
+                let change = DiskChange::InstallSnapshot { tree, voting: *voting };
+                self.commit_queue.push_change(change);
             }
             Output::MembershipPending { membership } => self.network.add_members(membership),
             Output::AllowVoting => self.commit_queue.push_change(DiskChange::AllowVoting),

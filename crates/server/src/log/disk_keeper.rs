@@ -15,13 +15,17 @@ use herdsman_store::{
     truncate_and_reload, voting, write_epoch,
 };
 use herdsman_tree::Tree;
-use herdsman_zab::{EpochKind, Input, TreeAfterCut};
+use herdsman_zab::{EpochKind, Input, TreeAfterCut, Voting};
 use tracing::{error, info, warn};
 
 use crate::clients::listener::ClientPort;
 use crate::core::Core;
 use crate::log::snapshots::{self, RestoreRequest, Restored, SnapshotRequests, SnapshotSettings};
 use herdsman_config::DynamicFiles;
+
+/// Why a server does not vote after it has taken everything from a leader.
+const INSTALLED_REASON: &str = "the files of this server were lost or damaged, and a leader's tree has replaced them; \
+     no later txn has shown yet that this leader has a quorum without this server";
 
 /// A change of the data directory.
 #[derive(Debug)]
@@ -51,6 +55,8 @@ pub enum DiskChange {
     InstallSnapshot {
         /// The tree, if it is still there.
         tree: Option<Box<Tree>>,
+        /// If it is suspended, that is made durable first.
+        voting: Voting,
     },
     /// Replace everything by a tree from an operator; a standalone server's. `None` once it was tried.
     Restore(Option<RestoreRequest>),
@@ -144,7 +150,11 @@ impl DiskKeeper {
                 Ok(Some(Input::EpochSaved { kind, epoch }))
             }
             &mut DiskChange::Truncate { zxid, tree } => self.cut(core, zxid, tree, log).map(Some),
-            DiskChange::InstallSnapshot { tree } => {
+            DiskChange::InstallSnapshot { tree, voting } => {
+                // First: this may fail for lack of a file descriptor, and is tried again with the tree.
+                if *voting == Voting::Suspended && tree.is_some() {
+                    voting::suspend(&*self.disk, &self.dirs, INSTALLED_REASON)?;
+                }
                 let Some(tree) = tree.take() else { return Ok(Some(Input::InstallMissed)) };
                 self.install(core, *tree, log).map(Some)
             }

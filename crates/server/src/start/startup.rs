@@ -10,7 +10,7 @@ use herdsman_store::{
     DirLock, Dirs, Disk, EpochFile, Epochs, HistoryLimits, Progress, RecoverOptions, Recovered,
     TxnHistory, lock_dirs, read_epoch, read_history, recover_epochs, voting,
 };
-use herdsman_zab::{InitialState, Voting, ZabSettings};
+use herdsman_zab::{InitialFiles, InitialState, Voting, ZabSettings};
 use tracing::{info, warn};
 
 use crate::error::StartError;
@@ -58,9 +58,16 @@ pub(crate) fn past(
 ) -> Result<InitialState, StartError> {
     let last_zxid = recovered.tree.last_zxid();
     let Epochs { current, accepted } = recover_epochs(disk, dirs, last_zxid)?;
+    // The operator says that this server is new.
+    let is_new = voting::is_initialized(disk, dirs)?;
     let voting = match suspended(disk, dirs)? {
         Some(_) => Voting::Suspended,
         None => Voting::Allowed,
+    };
+    let epochs = herdsman_zab::Epochs { current, accepted };
+    let files = match InitialFiles::of(last_zxid, epochs) {
+        InitialFiles::Empty if is_new => InitialFiles::Whole,
+        files => files,
     };
     let limits = HistoryLimits {
         txns_max: zab.history.txns_max,
@@ -73,9 +80,10 @@ pub(crate) fn past(
         membership: Arc::new(config.quorum.membership.clone()),
         in_tree: membership_of(&recovered.tree),
         voting,
-        epochs: herdsman_zab::Epochs { current, accepted },
+        epochs,
         base,
         tail: txns,
+        files,
     })
 }
 

@@ -9,7 +9,7 @@ use herdsman_node::{Input, StorageState, membership_of};
 use herdsman_proto::Zxid;
 use herdsman_store::{AppendError, InstallError, SnapshotWriter, SyncMode, Trailer, purge};
 use herdsman_tree::Dump;
-use herdsman_zab::{EpochKind, Input as PeerInput, LinkId, TreeAfterCut};
+use herdsman_zab::{EpochKind, Input as PeerInput, LinkId, TreeAfterCut, Voting};
 
 use super::{Event, Process, Server, ServerIndex, World};
 use crate::storage::Storage;
@@ -53,6 +53,8 @@ pub enum Job {
         link: LinkId,
         /// The zxid of its SNAP.
         zxid: Zxid,
+        /// Whether the server has lost what it had.
+        voting: Voting,
     },
 }
 
@@ -181,7 +183,9 @@ impl World {
                 }
                 Err(why) => JobResult::Failed(why),
             },
-            Job::Install { link, .. } => self.install(place, process, &storage, link),
+            Job::Install { link, voting, .. } => {
+                self.install(place, process, &storage, (link, voting))
+            }
         };
         if !matches!(done, JobResult::Full) {
             process.jobs[lane].pop_front();
@@ -259,7 +263,7 @@ impl World {
         place: ServerIndex,
         process: &mut Process,
         storage: &Storage,
-        link: LinkId,
+        (link, voting): (LinkId, Voting),
     ) -> JobResult {
         process.snapshot = None;
         if self.servers[place].full {
@@ -268,7 +272,7 @@ impl World {
         let Some((tree, mirror)) = process.received.remove(&link) else {
             return JobResult::Failed("the tree is gone".to_owned());
         };
-        match storage.install(tree) {
+        match storage.install(tree, voting) {
             Ok(tree) => {
                 let zxid = tree.last_zxid();
                 self.check_uncommitted(place, process, zxid);

@@ -274,10 +274,10 @@ impl World {
                     mirror.push(zxid, payload);
                 }
             }
-            PeerOutput::InstallSnapshot { link, zxid } => {
+            PeerOutput::InstallSnapshot { link, zxid, voting } => {
                 self.note(|| format!("{place} installs {zxid}"));
                 self.remark(place, format!("snap {zxid}"));
-                process.jobs[0].push_back(Job::Install { link, zxid });
+                process.jobs[0].push_back(Job::Install { link, zxid, voting });
             }
             PeerOutput::MembershipPending { .. } => {}
             PeerOutput::Activate { membership } => {

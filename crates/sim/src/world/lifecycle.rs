@@ -10,7 +10,7 @@ use herdsman_node::{Node, Outputs, StorageState, membership_of};
 use herdsman_proto::Zxid;
 use herdsman_store::SyncMode;
 use herdsman_tree::Tree;
-use herdsman_zab::{Epochs, InitialState, Voting};
+use herdsman_zab::{Epochs, InitialFiles, InitialState, Voting};
 
 use super::disks::Job;
 use super::{Event, Process, ServerIndex, World};
@@ -77,6 +77,7 @@ impl World {
             epochs,
             base,
             tail,
+            files: InitialFiles::of(last, epochs),
         };
         let mut out = Outputs::default();
         let node = Node::join(
@@ -150,12 +151,12 @@ impl World {
                         let tree = storage.truncate(&self.plan, zxid);
                         self.go_on_behind(process, &storage, tree.ok().flatten())
                     }
-                    Job::Install { link, .. } => {
+                    Job::Install { link, voting, .. } => {
                         self.servers[place].flushed = Zxid::ZERO;
                         let received = process.received.remove(&link);
                         let tree = received.and_then(|(tree, mirror)| {
                             self.servers[place].mirror_installed = mirror;
-                            storage.install(tree).ok()
+                            storage.install(tree, voting).ok()
                         });
                         self.go_on_behind(process, &storage, tree)
                     }

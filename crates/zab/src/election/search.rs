@@ -17,9 +17,9 @@ pub(super) struct Search {
     /// The vote with which a round begins.
     first: Vote,
     /// The last vote of each voter in our round, including this server.
-    in_round: BTreeMap<ServerId, Ballot>,
+    pub(super) in_round: BTreeMap<ServerId, Ballot>,
     /// The last vote of each voter that has a leader, of any round.
-    settled: BTreeMap<ServerId, Ballot>,
+    pub(super) settled: BTreeMap<ServerId, Ballot>,
     /// Set while a quorum has our vote: until then a better one may come.
     pub(super) finalize_at_ms: Option<u64>,
     pub(super) repeat_at_ms: u64,
@@ -28,9 +28,9 @@ pub(super) struct Search {
 
 /// The vote and the state of a voter.
 #[derive(Clone, Copy, Debug)]
-struct Ballot {
-    state: ServerState,
-    vote: Vote,
+pub(super) struct Ballot {
+    pub(super) state: ServerState,
+    pub(super) vote: Vote,
 }
 
 impl Search {
@@ -148,7 +148,7 @@ impl Election {
                 self.tell_again_if_pending(now_ms);
                 return None;
             }
-            Ordering::Equal if self.is_better(message.vote, self.vote) => {
+            Ordering::Equal if self.may_adopt() && self.is_better(message.vote, self.vote) => {
                 self.propose(now_ms, message.vote, out);
             }
             Ordering::Equal if message.vote != self.vote => self.tell_again_if_pending(now_ms),
@@ -157,6 +157,7 @@ impl Election {
         }
         let ballot = Ballot { state: message.state, vote: message.vote };
         self.search_mut()?.in_round.insert(from, ballot);
+        self.adopt_best(now_ms, out);
         self.conclude(now_ms)
     }
 
@@ -171,7 +172,7 @@ impl Election {
         let search = self.search_mut()?;
         search.in_round.clear();
         let first = search.first;
-        let theirs_is_better = self.is_better(message.vote, first);
+        let theirs_is_better = self.may_adopt() && self.is_better(message.vote, first);
         self.propose(now_ms, if theirs_is_better { message.vote } else { first }, out);
         Some(())
     }
@@ -297,14 +298,15 @@ impl Election {
     /// Whether a server that other servers name as their leader reports that it leads.
     fn leads(&self, leader: ServerId, round: i64, said: &BTreeMap<ServerId, Ballot>) -> bool {
         if leader == self.settings.me {
-            return self.is_voter() && round == self.round;
+            return self.is_voter() && round == self.round && self.may_adopt();
         }
         said.get(&leader).is_some_and(|ballot| ballot.state == ServerState::Leading)
     }
 
     /// Decides if our vote has won.
     pub(super) fn conclude(&mut self, now_ms: u64) -> Option<Decision> {
-        let (has_quorum, has_heard_all) = (self.has_quorum(), self.has_heard_all_candidates());
+        let has_quorum = self.has_quorum() && self.may_adopt();
+        let has_heard_all = self.has_heard_all_candidates();
         let wait_until = now_ms.saturating_add(self.settings.finalize_wait_ms);
         let search = self.search_mut()?;
         if !has_quorum {
@@ -330,7 +332,7 @@ impl Election {
         candidates.all(|id| in_round.contains_key(&id))
     }
 
-    fn is_better(&self, vote: Vote, than: Vote) -> bool {
+    pub(super) fn is_better(&self, vote: Vote, than: Vote) -> bool {
         self.electorate.is_electable(vote.leader) && self.rank(vote) > self.rank(than)
     }
 
@@ -357,7 +359,7 @@ impl Election {
         }
     }
 
-    fn search_mut(&mut self) -> Option<&mut Search> {
+    pub(super) fn search_mut(&mut self) -> Option<&mut Search> {
         match &mut self.phase {
             Phase::Looking(search) => Some(search),
             _ => None,

@@ -71,9 +71,13 @@ impl Learner {
         let link = self.link.expect("packets come over a link");
         self.stage = match *plan {
             // Our log was given up, so all following txns are applied to an empty tree.
-            QuorumPacket::Diff { .. } if replica.start_over => {
-                out.push(Output::BeginEmpty { link });
-                self.collect(link, Zxid::ZERO)
+            QuorumPacket::Diff { .. } if replica.start_over => self.begin_empty(link, out),
+            QuorumPacket::Trunc { zxid } if replica.start_over && zxid == Zxid::ZERO => {
+                self.begin_empty(link, out)
+            }
+            // Nothing may be cut.
+            QuorumPacket::Trunc { .. } if replica.start_over => {
+                return Err(StepDownReason::LeaderRefused);
             }
             QuorumPacket::Diff { .. } => self.catch_up_from(last),
             QuorumPacket::Trunc { zxid } if zxid == last => self.catch_up_from(last),
@@ -82,7 +86,7 @@ impl Learner {
             {
                 self.catch_up_from(last)
             }
-            QuorumPacket::Trunc { zxid } if zxid < last && !replica.start_over => {
+            QuorumPacket::Trunc { zxid } if zxid < last => {
                 check_keeps_committed(zxid, replica)?;
                 // What was never announced is not in the tree.
                 let tree = if replica.log.is_unannounced_after(zxid) {
@@ -97,6 +101,12 @@ impl Learner {
             _ => return Err(StepDownReason::LeaderRefused),
         };
         Ok(())
+    }
+
+    /// All txns come from the leader.
+    fn begin_empty(&mut self, link: LinkId, out: &mut Vec<Output>) -> Stage {
+        out.push(Output::BeginEmpty { link });
+        self.collect(link, Zxid::ZERO)
     }
 
     fn collect(&mut self, link: LinkId, zxid: Zxid) -> Stage {
@@ -236,7 +246,7 @@ impl Learner {
             Stage::ReceivingTree(received) => {
                 // This is where the snapshot will end; a crash may come before the rest is in the log.
                 check_keeps_committed(self.agreed, replica)?;
-                self.install(received, out);
+                self.install(received, replica, out);
                 Ok(())
             }
             _ => Err(StepDownReason::LeaderRefused),
@@ -245,12 +255,12 @@ impl Learner {
 
     /// Requests the installation of the received tree. It contains what is agreed on; the rest will be appended to the
     /// log after it.
-    fn install(&mut self, received: ReceivedTree, out: &mut Vec<Output>) {
+    fn install(&mut self, received: ReceivedTree, replica: &Replica, out: &mut Vec<Output>) {
         let ReceivedTree { link, zxid, uncommitted, .. } = received;
         let rest = uncommitted.into_iter();
         let rest = rest.map(|(zxid, payload)| QuorumPacket::Proposal { zxid, payload });
         self.stage = Stage::Installing { rest: rest.collect() };
-        out.push(Output::InstallSnapshot { link, zxid });
+        out.push(Output::InstallSnapshot { link, zxid, voting: replica.voting });
     }
 
     pub fn handle_installed(

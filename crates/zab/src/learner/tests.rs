@@ -125,7 +125,10 @@ fn txns_behind_a_tree_are_handed_on_as_they_are_agreed_on() {
     out.clear();
     let new_leader = QuorumPacket::NewLeader { zxid: zxid(5, 0), config: Bytes::new() };
     learner.handle_packet(0, new_leader, &mut replica, &mut out).unwrap();
-    assert_eq!(out, [Output::InstallSnapshot { link: LINK, zxid: zxid(5, 1) }]);
+    assert_eq!(
+        out,
+        [Output::InstallSnapshot { link: LINK, zxid: zxid(5, 1), voting: Voting::Allowed }]
+    );
     let Stage::Installing { rest } = &learner.stage else { panic!("{:?}", learner.stage) };
     assert_eq!(rest, &[proposal(zxid(5, 3))], "it is not known to be agreed on");
 }
@@ -257,7 +260,7 @@ fn a_tree_without_what_is_agreed_on_is_refused() {
         let new_leader = QuorumPacket::NewLeader { zxid: zxid(6, 0), config: Bytes::new() };
         [&[snap], txns, &[new_leader]].concat()
     };
-    let install = Output::InstallSnapshot { link: LINK, zxid: zxid(4, 9) };
+    let install = Output::InstallSnapshot { link: LINK, zxid: zxid(4, 9), voting: Voting::Allowed };
     let committed = zxid(5, 1);
     let behind = StepDownReason::LeaderBehind { end: zxid(4, 9), committed };
     assert_eq!(returns(&[committed], tree(&[])), (Err(behind), Vec::new()));

@@ -81,7 +81,10 @@ impl Zab {
         self.disk_work -= 1;
         match kind {
             EpochKind::Accepted => self.replica.epochs.accepted = epoch,
-            EpochKind::Current => self.replica.epochs.current = epoch,
+            EpochKind::Current => {
+                self.replica.epochs.current = epoch;
+                self.replica.started_empty = false;
+            }
         }
         match &mut self.role {
             Role::Leading(leader) => {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use herdsman_proto::quorum::LearnerInfo;
 use herdsman_zab::io::{CloseReason, LearnerPort};
 use herdsman_zab::log::LogStorage;
-use herdsman_zab::{LinkId, RoleStatus, TreeAfterCut};
+use herdsman_zab::{LinkId, RoleStatus, TreeAfterCut, Voting};
 
 use super::*;
 
@@ -141,7 +141,7 @@ fn cuts_and_whole_trees_are_named() {
     let link = LinkId(1);
     let install = vec![
         Output::Replay { link, zxid: Zxid(10), payload: Bytes::new() },
-        Output::InstallSnapshot { link, zxid: Zxid(9) },
+        Output::InstallSnapshot { link, zxid: Zxid(9), voting: Voting::Allowed },
     ];
     for (how, expected) in [
         (install, "received a snapshot and 1 txn after it, up to 0xa (SNAP)"),
