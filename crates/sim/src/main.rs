@@ -107,13 +107,14 @@ fn report(verdict: &Verdict, arguments: &Arguments) {
     let Verdict { seed, hash, counts, txns, simulated_ms, failure, trace } = verdict;
     let [diff, trunc, snap] = counts.plans;
     let summary = format!(
-        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff ({} from log files) {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} memberships",
+        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff ({} from log files) {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} repaired, {} memberships",
         counts.events,
         counts.leaders,
         counts.crashes,
         counts.logs_sent,
         counts.fuzzy_installs,
         counts.refusals,
+        counts.repairs,
         counts.memberships
     );
     let Some(failure) = failure else {

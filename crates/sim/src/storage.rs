@@ -10,6 +10,9 @@ use bytes::Bytes;
 use herdsman_proto::Zxid;
 use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
+use herdsman_store::repair::{
+    Assessment, Damage, RecordsBetween, Repair, assess, read_records, splice,
+};
 use herdsman_store::{
     Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid, LogOptions,
     LogPosition, LogRange, LogWriter, MemoryDisk, PrecedingTxn, RangeError, RecoverOptions,
@@ -17,7 +20,7 @@ use herdsman_store::{
     voting, write_epoch, write_snapshot,
 };
 use herdsman_tree::Tree;
-use herdsman_zab::{EpochKind, Voting};
+use herdsman_zab::{EpochKind, InitialFiles, Voting};
 
 use crate::plan::Plan;
 use crate::random::Random;
@@ -46,6 +49,8 @@ pub struct RecoveredState {
     pub tail: Vec<(Zxid, Bytes)>,
     /// Why it must not vote before a leader has brought it up to date.
     pub suspended: Option<String>,
+    /// What the files allow it to begin with.
+    pub files: InitialFiles,
 }
 
 impl Storage {
@@ -93,7 +98,53 @@ impl Storage {
         let suspended =
             voting::settle(&self.disk, &self.dirs).map_err(|error| error.to_string())?;
         let (base, tail) = self.history(plan, last)?;
-        Ok(RecoveredState { tree, epochs, base, tail, suspended })
+        let remembered =
+            herdsman_zab::Epochs { current: epochs.current, accepted: epochs.accepted };
+        let files = InitialFiles::of(last, remembered);
+        Ok(RecoveredState { tree, epochs, base, tail, suspended, files })
+    }
+
+    /// What other servers might repair, if that is why this one does not start.
+    #[must_use]
+    pub fn damage(&self, plan: &Plan) -> Option<Damage> {
+        match assess(&self.disk, &self.dirs, &Storage::options(plan)) {
+            Ok(Assessment::Damaged(damage)) => Some(damage),
+            Ok(Assessment::Whole) | Err(_) => None,
+        }
+    }
+
+    /// The records between two txns, for a server that lacks some of them.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn records(&self, after: Zxid, before: Zxid) -> Result<RecordsBetween, RangeError> {
+        read_records(self.shared(), &self.dirs, after, before)
+    }
+
+    /// Puts records of other servers into the log.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn splice(&self, plan: &Plan, repair: &Repair) -> Result<(), String> {
+        let spliced = splice(&self.disk, &self.dirs, &Storage::options(plan), repair);
+        spliced.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// What a server starts with that has damaged files and takes everything from a leader.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn open_unusable(&self, plan: &Plan, good: Zxid) -> Result<RecoveredState, String> {
+        let epochs =
+            recover_epochs(&self.disk, &self.dirs, good).map_err(|error| error.to_string())?;
+        Ok(RecoveredState {
+            tree: Tree::new(plan.tree_options()),
+            epochs,
+            base: Zxid::ZERO,
+            tail: Vec::new(),
+            suspended: Some("its files are damaged".to_owned()),
+            files: InitialFiles::Unusable,
+        })
     }
 
     fn history(&self, plan: &Plan, last: Zxid) -> Result<(Zxid, Vec<(Zxid, Bytes)>), String> {
