@@ -27,6 +27,9 @@ struct Arguments {
     /// A rough world in which the membership changes all the time.
     #[arg(long, conflicts_with = "rough")]
     changing: bool,
+    /// A rough world in which records of several servers are damaged again and again.
+    #[arg(long, conflicts_with_all = ["rough", "changing"])]
+    rotting: bool,
     /// Let every server make a known mistake, to see it found out.
     #[arg(long)]
     mistake: Option<String>,
@@ -43,9 +46,10 @@ struct Arguments {
 
 impl Arguments {
     fn plan(&self, seed: u64) -> Plan {
-        match (self.rough, self.changing) {
-            (true, _) => Plan::rough(seed),
-            (_, true) => Plan::changing(seed),
+        match self {
+            Arguments { rough: true, .. } => Plan::rough(seed),
+            Arguments { changing: true, .. } => Plan::changing(seed),
+            Arguments { rotting: true, .. } => Plan::rotting(seed),
             _ => Plan::of(seed),
         }
     }
@@ -121,9 +125,10 @@ fn report(verdict: &Verdict, arguments: &Arguments) {
         return println!("{summary}: ok");
     };
     let trace = trace[trace.len().saturating_sub(arguments.lines)..].join("\n");
-    let world = match (arguments.rough, arguments.changing) {
-        (true, _) => " --rough",
-        (_, true) => " --changing",
+    let world = match arguments {
+        Arguments { rough: true, .. } => " --rough",
+        Arguments { changing: true, .. } => " --changing",
+        Arguments { rotting: true, .. } => " --rotting",
         _ => "",
     };
     println!(

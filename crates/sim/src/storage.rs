@@ -3,13 +3,15 @@
 //! Everything is done by `store`, on a [`MemoryDisk`]. Here is only what a driver adds: in which order
 //! the pieces are called, and what a failure means for the process.
 
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use herdsman_proto::Zxid;
 use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
+use herdsman_store::names::list_logs;
 use herdsman_store::repair::{
     Assessment, Damage, RecordsBetween, Repair, assess, read_records, splice,
 };
@@ -25,8 +27,10 @@ use herdsman_zab::{EpochKind, InitialFiles, Voting};
 use crate::plan::Plan;
 use crate::random::Random;
 
+/// The head of a log record: checksum and length.
+const HEAD_BYTES: usize = 12;
 /// As long as the head of a log record.
-const GARBAGE_BYTES: u64 = 12;
+const GARBAGE_BYTES: u64 = HEAD_BYTES as u64;
 
 /// A server's disk and where its files are.
 #[derive(Clone)]
@@ -285,6 +289,38 @@ impl Storage {
                 survives
             }
         });
+    }
+
+    /// Where the records of the log are: zxid, file, and the bytes in it.
+    #[must_use]
+    pub fn record_places(&self) -> Vec<(Zxid, PathBuf, Range<usize>)> {
+        let Ok(mut records) = self.records(Zxid(-1), Zxid(i64::MAX)) else { return Vec::new() };
+        let logs = list_logs(&self.disk, &self.dirs.log).unwrap_or_default();
+        let paths = logs.iter().map(|name| name.path(&self.dirs.log));
+        let files: Vec<_> =
+            paths.filter_map(|path| Some((self.disk.content(&path)?, path))).collect();
+        let mut places = Vec::new();
+        while let Ok(Some((zxid, payload))) = records.next_record() {
+            for (content, path) in &files {
+                let found = content.windows(payload.len()).position(|part| part == payload);
+                if let Some(at) = found {
+                    places.push((zxid, path.clone(), at - HEAD_BYTES..at + payload.len() + 1));
+                }
+            }
+        }
+        places
+    }
+
+    /// Damages a record: a bit of it is turned over, or all of it becomes zeros.
+    pub fn damage_record(&self, path: &Path, record: Range<usize>, random: &mut Random) {
+        let Some(mut content) = self.disk.content(path) else { return };
+        if random.per_mille(300) {
+            content[record].fill(0);
+        } else {
+            let at = record.start + random.index(record.len());
+            content[at] ^= 1 << random.below(8);
+        }
+        self.disk.put(path, content);
     }
 
     /// Turns over a bit of some log or snapshot, or makes garbage of a few bytes. Gives how many log records that can

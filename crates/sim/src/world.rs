@@ -40,8 +40,8 @@ use conns::Conn;
 use disks::{Job, SnapshotTask};
 use faults::FaultState;
 use links::Link;
-use repairs::SetAside;
 pub use mirror::Mirror;
+use repairs::SetAside;
 
 /// Lines of the trace that are kept.
 const TRACE_LINES_MAX: usize = 4000;

@@ -4,7 +4,7 @@
 //! are under way at a time is not limited, so an ensemble may lose its majority for a while. Rot is the
 //! exception, because it can cost a server all it has: a quorum's disks stay sound.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use herdsman_node::Input;
 use herdsman_proto::{ServerState, SessionId};
@@ -69,6 +69,9 @@ impl World {
         }
         self.start_faults();
         let kinds = self.plan.faults;
+        if self.plan.rot_per_mille > 0 && self.random.per_mille(self.plan.rot_per_mille) {
+            return self.rot_everywhere();
+        }
         let place = self.random.index(self.servers.len());
         match self.random.below(109) {
             0..17 if kinds.crashes => self.crash(place),
@@ -93,6 +96,7 @@ impl World {
             }
             83..87 if kinds.slow_disks => self.servers[place].slow ^= true,
             87..91 if kinds.lost_disks => self.lose_some_disk(),
+            87..91 if kinds.rot && self.plan.rots_everywhere() => self.rot_everywhere(),
             87..91 if kinds.rot => self.rot(place),
             91..95 if kinds.pauses => self.stop_some_server(place),
             95..97 if kinds.clock_jumps => self.servers[place].clock.jump(&mut self.random),
@@ -305,6 +309,38 @@ impl World {
         if damaged > 0 {
             self.note(|| format!("{place} rots"));
             self.servers[place].rotten += damaged;
+        }
+    }
+
+    /// Several servers crash, and find damaged records when they start again. Each record is intact on some server, so
+    /// all of it can be repaired.
+    fn rot_everywhere(&mut self) {
+        for place in 0..self.servers.len() {
+            if self.random.per_mille(600) {
+                self.crash(place);
+            }
+        }
+        let places: Vec<_> =
+            self.servers.iter().map(|server| server.storage.record_places()).collect();
+        let mut copies = BTreeMap::new();
+        for (server, records) in self.servers.iter().zip(&places) {
+            for (zxid, ..) in records.iter().filter(|(zxid, ..)| *zxid <= server.flushed) {
+                *copies.entry(*zxid).or_insert(0) += 1;
+            }
+        }
+        for (place, records) in places.into_iter().enumerate() {
+            if self.servers[place].process.is_some() {
+                continue;
+            }
+            for (zxid, path, record) in records {
+                let left = copies.entry(zxid).or_insert(0);
+                if *left > 1 && self.random.per_mille(100) {
+                    *left -= 1;
+                    let storage = self.servers[place].storage.clone();
+                    storage.damage_record(&path, record, &mut self.random);
+                    self.note(|| format!("{place} rots: the record of {zxid}"));
+                }
+            }
         }
     }
 

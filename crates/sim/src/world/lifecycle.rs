@@ -122,6 +122,8 @@ impl World {
     pub fn crash(&mut self, place: ServerIndex) {
         if let Some(process) = self.servers[place].process.take() {
             self.crash_process(place, process);
+        } else if self.servers[place].repair.take().is_some() {
+            self.restart_unless_over(place);
         }
     }
 

@@ -14,6 +14,9 @@ use super::{Event, Mirror, ServerIndex, World};
 /// Writes, syncs and renames of a splice before which the power may fail.
 const SPLICE_STEPS_MAX: u64 = 20;
 
+/// More changes of a disk than there are.
+const NEVER: u64 = 1 << 60;
+
 /// What a server had logged before it joined with unusable files: these are untouched until a tree replaces them.
 pub struct SetAside {
     mirror: Mirror,
@@ -89,6 +92,7 @@ impl World {
             storage.disk.cut_power_after(self.random.below(SPLICE_STEPS_MAX));
         }
         let spliced = storage.splice(&self.plan, repair);
+        storage.disk.cut_power_after(NEVER);
         self.note(|| format!("{place} is repaired: {spliced:?}"));
         match spliced {
             Ok(()) => self.start(place),
