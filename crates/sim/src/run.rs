@@ -147,6 +147,10 @@ fn play(world: &mut World) {
             return;
         }
     }
+    // A server that may vote again takes another role, and its clients have to reconnect.
+    if !wait(world, settle_ticks(world), "letting all servers vote", World::is_intact) {
+        return;
+    }
     world.begin_calm();
     if progress(world) {
         rest(world);

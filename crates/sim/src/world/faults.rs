@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use herdsman_node::Input;
-use herdsman_proto::{ServerState, SessionId};
+use herdsman_proto::{ServerState, SessionId, Zxid};
 use herdsman_store::dir_bytes;
 use herdsman_tree::sweep::{SweepPosition, SweepTime};
 use herdsman_zab::quorum::Electorate;
@@ -372,9 +372,8 @@ impl World {
         for index in (1..order.len()).rev() {
             order.swap(index, self.random.index(index + 1));
         }
-        let is_needed = |place: &ServerIndex| {
-            self.servers[*place].is_sound() && self.servers[*place].pending().is_none()
-        };
+        let is_needed =
+            |place: &ServerIndex| self.may_vote(*place) && self.servers[*place].pending().is_none();
         order.sort_by_key(is_needed);
         let mut present: BTreeSet<ServerIndex> = order.iter().copied().collect();
         let voters = self.plan.membership.voters().collect::<BTreeSet<_>>();
@@ -391,7 +390,16 @@ impl World {
             }
         }
         let is_changing = present.iter().any(|place| self.servers[*place].pending().is_some());
-        (!is_changing).then_some(absent)
+        // Servers without any data may not vote without all others.
+        let voting = present.iter().copied().filter(|place| self.may_vote(*place)).collect();
+        (!is_changing && self.have_quorums(&voting)).then_some(absent)
+    }
+
+    /// Whether a server is sound, and not empty while others have a history.
+    fn may_vote(&self, place: ServerIndex) -> bool {
+        let is_empty = |server: &Server| server.flushed == Zxid::ZERO;
+        let server = &self.servers[place];
+        server.is_sound() && (!is_empty(server) || self.servers.iter().all(is_empty))
     }
 
     /// Whether some servers are a quorum of every membership that one of them goes by.
@@ -459,8 +467,8 @@ impl World {
                 self.note(|| format!("{place} gets a new disk"));
                 self.servers[place].storage = Storage::new();
                 self.servers[place].rotten = 0;
-                self.servers[place].mirror.reset(herdsman_proto::Zxid::ZERO);
-                self.servers[place].flushed = herdsman_proto::Zxid::ZERO;
+                self.servers[place].mirror.reset(Zxid::ZERO);
+                self.servers[place].flushed = Zxid::ZERO;
                 self.report(&Fact::LostDisk { place });
                 self.start(place);
             }

@@ -128,6 +128,12 @@ impl World {
         }
     }
 
+    /// Whether no server has lost something.
+    #[must_use]
+    pub fn is_intact(&self) -> bool {
+        self.servers.iter().all(|server| !server.lost)
+    }
+
     /// Whether no server waits for records of others.
     #[must_use]
     pub fn is_repaired(&self) -> bool {
