@@ -223,7 +223,7 @@ impl<'a> Ensemble<'a> {
         let http = admin::open(&server, &config);
         let (failure, events) = (server.failure(), self.events.clone());
         let failure = tokio::spawn(async move {
-            let reason = failure.await;
+            let reason = failure.await.to_string();
             // The receiver is dropped only when the process ends.
             _ = events.send(Event::Failed { id, reason }).await;
         });

@@ -11,7 +11,7 @@ use clap::Args;
 use herdsman_config::Config;
 use herdsman_config::{ConfigError, Loaded, Mode, SystemProperties};
 use herdsman_server::operators::log_level::LogLevel;
-use herdsman_server::{Server, StartError};
+use herdsman_server::{Server, ServerFailure, StartError};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::{error, info, warn};
 
@@ -186,22 +186,29 @@ async fn serve_until_signalled(
             () = terminal_closed(hangup) => {}
         }
     });
-    let started_with = config.clone();
-    let starting = tokio::task::spawn_blocking(move || Server::start(config));
-    let server = tokio::select! {
-        started = starting => started.map_err(std::io::Error::other)??,
-        () = &mut stop => return Ok(()),
-    };
-    server.use_log_level(log_level);
-    let http = admin::open(&server, &started_with);
-    report(&server, started_with.mode, start);
-    let failed = tokio::select! {
-        () = stop => Ok(()),
-        failure = server.failure() => Err(StartError::PeerPort(failure)),
-    };
-    drop(http);
-    server.stop();
-    failed
+    loop {
+        let starting = config.clone();
+        let starting = tokio::task::spawn_blocking(move || Server::start(starting));
+        let server = tokio::select! {
+            started = starting => started.map_err(std::io::Error::other)??,
+            // Also while it waits for other members, to repair its files.
+            () = &mut stop => return Ok(()),
+        };
+        server.use_log_level(log_level.clone());
+        let http = admin::open(&server, &config);
+        report(&server, config.mode, start);
+        let failure = tokio::select! {
+            () = &mut stop => None,
+            failure = server.failure() => Some(failure),
+        };
+        drop(http);
+        server.stop();
+        match failure {
+            None => return Ok(()),
+            Some(ServerFailure::Port(why)) => return Err(StartError::PeerPort(why)),
+            Some(gone @ ServerFailure::LeaderGone { .. }) => warn!("{gone}"),
+        }
+    }
 }
 
 /// Resolves when SIGHUP says that the terminal is closed. A server without a terminal gets SIGHUP from log rotation and

@@ -133,6 +133,8 @@ pub struct Storage {
     pub create_directories: bool,
     /// Whether an empty directory counts as a valid empty tree.
     pub create_database: bool,
+    /// Whether a damaged member of an ensemble repairs itself at the start.
+    pub self_repair: bool,
     /// How much a log file grows at once; 0 never grows it ahead.
     pub preallocate_bytes: u64,
     /// Transactions between two snapshots, at least 2; the actual point is random in its upper half.

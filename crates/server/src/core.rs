@@ -23,6 +23,7 @@ use crate::clients::outbox::CloseCause;
 use crate::clients::{Client, Clients};
 use crate::clock::Clock;
 use crate::ensemble::peers::Peers;
+use crate::error::ServerFailure;
 use crate::log::commit::CommitQueue;
 use crate::log::disk_keeper::DiskChange;
 use crate::operators::audit::{self, Audit};
@@ -94,8 +95,8 @@ pub struct Core {
     /// Since when this server has had no role (leading, following or read-only); `None` while it has one. Changes
     /// under the node's lock.
     without_role_since_ms: watch::Sender<Option<u64>>,
-    /// The failure that made the process useless, if any.
-    fatal: watch::Sender<Option<String>>,
+    /// What the server cannot go on with, if there is something.
+    fatal: watch::Sender<Option<ServerFailure>>,
     /// The audit log, if it is enabled.
     audit: Option<Arc<Audit>>,
     /// The log of slow requests.
@@ -204,13 +205,13 @@ impl Core {
         count
     }
 
-    /// Reports a failure that makes the process useless.
-    pub fn report_fatal(&self, what: String) {
+    /// Reports that the server cannot go on.
+    pub fn report_fatal(&self, what: ServerFailure) {
         self.fatal.send_replace(Some(what));
     }
 
-    /// Waits for a failure that makes the process useless, and returns its description.
-    pub async fn fatal(&self) -> String {
+    /// Waits until the server cannot go on, and returns the reason.
+    pub async fn fatal(&self) -> ServerFailure {
         let mut fatal = self.fatal.subscribe();
         let what = fatal.wait_for(Option::is_some).await.ok().and_then(|what| what.clone());
         match what {

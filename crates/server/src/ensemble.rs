@@ -2,6 +2,7 @@
 //! logs and counts what happens to this server. The network itself is in the crate `herdsman-quorum`.
 
 pub(crate) mod peers;
+pub(crate) mod records;
 pub mod role_log;
 
 pub use herdsman_quorum::LinkReport;

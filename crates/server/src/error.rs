@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use herdsman_store::repair::SpliceError;
 use herdsman_store::{DirLockError, EpochError, RecoverError, SnapshotWriteError, VotingError};
 
 use crate::logins::LoginsError;
@@ -81,9 +82,31 @@ pub enum StartError {
     /// The key of session passwords cannot be used.
     #[error(transparent)]
     SessionKey(#[from] SessionKeyError),
+    /// What was to be repaired cannot be written.
+    #[error("cannot repair the log: {0}")]
+    Splice(#[from] SpliceError),
+    /// The start was given up on request.
+    #[error("stopped while it waited for other members, to repair its files")]
+    Stopped,
     /// A thread or socket cannot be created.
     #[error("I/O error at startup: {0}")]
     System(#[from] io::Error),
+}
+
+/// Why a running server cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ServerFailure {
+    /// A port cannot be opened.
+    #[error("{0}")]
+    Port(String),
+    /// Its files cannot be used, and the leader that was to replace them is gone. Started again, it repairs them.
+    #[error(
+        "no leader for {seconds} s that could replace the damaged files of this server; repairing the files again"
+    )]
+    LeaderGone {
+        /// For how long.
+        seconds: u64,
+    },
 }
 
 impl StartError {
@@ -97,9 +120,11 @@ impl StartError {
             StartError::Tls { .. } | StartError::Logins(_) | StartError::SessionKey(_) => 2,
             StartError::Snapshot(_) => 10,
             StartError::PeerPort(_) => 14,
+            StartError::Stopped => 0,
             StartError::Epoch(_)
             | StartError::Recover(_)
             | StartError::Voting(_)
+            | StartError::Splice(_)
             | StartError::Bind { .. }
             | StartError::System(_) => 1,
         }

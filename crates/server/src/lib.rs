@@ -21,8 +21,9 @@ mod start;
 mod ticker;
 
 pub use clients::descriptors::raise_limit as raise_descriptor_limit;
-pub use error::StartError;
+pub use error::{ServerFailure, StartError};
 pub use handle::{Caller, ServerHandle};
 pub use herdsman_node::ServesAs;
 pub use server::Server;
 pub use start::certificates::tls_settings;
+pub use start::stop_signal::StopSignal;

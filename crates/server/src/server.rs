@@ -25,7 +25,7 @@ use crate::clients::wire::handshake::TlsAcceptor;
 use crate::clock::Clock;
 use crate::core::Core;
 use crate::ensemble::peers::{PeerReceiver, Peers};
-use crate::error::StartError;
+use crate::error::{ServerFailure, StartError};
 use crate::handle::ServerHandle;
 use crate::log::commit::{CommitQueue, Committer};
 use crate::log::disk_keeper::DiskKeeper;
@@ -38,9 +38,12 @@ use crate::operators::slow_requests::SlowRequests;
 use crate::operators::stats::ServerStats;
 use crate::start::certificates::{CertificateWatch, Certificates};
 use crate::start::network::network_settings;
+use crate::start::repair::leader_wait::LeaderWait;
+use crate::start::repair::{self, FilesState, Recovery, RepairContext};
 use crate::start::session_passwords;
 use crate::start::settings;
 use crate::start::startup;
+use crate::start::stop_signal::StopSignal;
 use crate::ticker::Ticker;
 use herdsman_config::{Config, check_directories};
 use herdsman_quorum::{NetworkSettings, QuorumNetwork};
@@ -64,6 +67,8 @@ struct Running {
     listeners: Vec<Listener>,
     certificates: Option<CertificateWatch>,
     ticker: Ticker,
+    /// Only if the files cannot be used.
+    leader_wait: Option<LeaderWait>,
     commit_queue: Arc<CommitQueue>,
     committer: JoinHandle<()>,
     snapshotter: Snapshotter,
@@ -71,15 +76,29 @@ struct Running {
 }
 
 impl Server {
-    /// Recovers the data directory and serves clients.
+    /// Recovers the data directory and serves clients. A member of an ensemble whose files are damaged waits for other
+    /// members first.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        Self::start_on(config, &(Arc::new(RealDisk) as Arc<dyn Disk>))
+        Self::start_until(config, &StopSignal::default())
+    }
+
+    /// Like [`Server::start`], with a signal that ends a wait for other members with [`StartError::Stopped`].
+    pub fn start_until(config: Config, stop: &StopSignal) -> Result<Self, StartError> {
+        Self::start_with(config, &(Arc::new(RealDisk) as Arc<dyn Disk>), stop)
     }
 
     /// Like [`Server::start`], on a given disk.
     pub fn start_on(config: Config, disk: &Arc<dyn Disk>) -> Result<Self, StartError> {
+        Self::start_with(config, disk, &StopSignal::default())
+    }
+
+    fn start_with(
+        config: Config,
+        disk: &Arc<dyn Disk>,
+        stop: &StopSignal,
+    ) -> Result<Self, StartError> {
         let audit = audit::from_config(&config)?;
-        let started = Self::start_audited(config, disk, audit.clone());
+        let started = Self::start_audited(config, disk, audit.clone(), stop);
         if let Some(audit) = audit {
             match &started {
                 Ok(_) => audit.server_started(),
@@ -123,6 +142,7 @@ impl Server {
         mut config: Config,
         disk: &Arc<dyn Disk>,
         audit: Option<Arc<Audit>>,
+        stop: &StopSignal,
     ) -> Result<Self, StartError> {
         let hash_seed = settings::random_seed();
         client_sockets::check_hosts(&config)?;
@@ -136,13 +156,12 @@ impl Server {
         let files = startup::dynamic_files(&mut config);
         let options =
             settings::recover_options(&config, settings::tree_options(&config, hash_seed));
-        let recovered = startup::recover(&**disk, &dirs, &options, &stats)?;
+        let access = (&certificates, &logins);
+        let context =
+            RepairContext { disk, dirs: &dirs, options: &options, config: &config, access, stop };
+        let Recovery { recovered, files: state } = repair::recover(&context, &stats)?;
         let snapshot_settings = settings::snapshot_settings(&config, disk, &dirs);
-        // After a loss that the operator accepted, the next start must not find the damage again.
-        if recovered.fresh || recovered.accepted_loss.is_some() {
-            let SnapshotSettings { compression, last_zxid, .. } = snapshot_settings;
-            write_snapshot(Arc::clone(disk), &dirs.data, compression, &recovered.tree, last_zxid)?;
-        }
+        write_first_snapshot(&recovered, &snapshot_settings)?;
         let sockets = ClientSockets::bind(&mut config, certificates.clients.clone())?;
         let log = LogWriter::new(
             Arc::clone(disk),
@@ -153,7 +172,7 @@ impl Server {
         let zab = settings::zab_settings(&config);
         let past = zab
             .as_ref()
-            .map(|zab| startup::past(&**disk, &config, &dirs, &recovered, zab))
+            .map(|zab| startup::past(&**disk, &config, &dirs, (&recovered, state), zab))
             .transpose()?;
         let keeper = DiskKeeper {
             disk: Arc::clone(disk),
@@ -166,11 +185,12 @@ impl Server {
             requests: Arc::new(SnapshotRequests::default()),
         };
         let parts = Parts {
-            node_settings: settings::node_settings(&config, passwords, hash_seed),
+            node_settings: settings::node_settings(&config, state, passwords, hash_seed),
             config,
             stats,
             lock,
             recovered,
+            files: state,
             member: zab.zip(past),
             snapshot_settings,
             log,
@@ -196,9 +216,9 @@ impl Server {
         self.secure_address
     }
 
-    /// Waits for a failure that makes the server useless, and returns its description: for example, a port that
-    /// cannot be opened. The server does not stop by itself.
-    pub fn failure(&self) -> impl Future<Output = String> + Send + 'static {
+    /// Waits until the server cannot go on, and returns the reason: for example, a port that cannot be opened. The
+    /// server does not stop by itself.
+    pub fn failure(&self) -> impl Future<Output = ServerFailure> + Send + 'static {
         let core = self.running.as_ref().map(|running| Arc::clone(&running.shared.core));
         async move {
             match core {
@@ -260,6 +280,20 @@ impl Drop for Server {
     }
 }
 
+/// Writes the snapshot with which the history of a new server begins. After a loss that the operator accepted, it makes
+/// sure that the next start does not find the damage again.
+fn write_first_snapshot(
+    recovered: &Recovered,
+    settings: &SnapshotSettings,
+) -> Result<(), StartError> {
+    if recovered.fresh || recovered.accepted_loss.is_some() {
+        let SnapshotSettings { disk, dirs, compression, last_zxid, .. } = settings;
+        let (disk, tree) = (Arc::clone(disk), &recovered.tree);
+        write_snapshot(disk, &dirs.data, *compression, tree, *last_zxid)?;
+    }
+    Ok(())
+}
+
 /// The parts from which a server is assembled.
 struct Parts {
     config: Config,
@@ -267,6 +301,7 @@ struct Parts {
     stats: ServerStats,
     lock: DirLock,
     recovered: Recovered,
+    files: FilesState,
     /// The settings and the recovered state of a member of an ensemble.
     member: Option<(ZabSettings, InitialState)>,
     snapshot_settings: SnapshotSettings,
@@ -279,20 +314,8 @@ struct Parts {
 
 impl Parts {
     fn run(self, sockets: ClientSockets) -> Result<Running, StartError> {
-        let Parts {
-            config,
-            node_settings,
-            stats,
-            lock,
-            recovered,
-            member,
-            snapshot_settings,
-            log,
-            keeper,
-            audit,
-            certificates,
-            logins,
-        } = self;
+        let Parts { config, recovered, member, snapshot_settings, keeper, certificates, .. } = self;
+        let (node_settings, logins) = (self.node_settings, self.logins);
         let clock = Clock::start();
         let touch_step_ms = node_settings.touch_step_ms;
         let mut outputs = Outputs::default();
@@ -314,8 +337,8 @@ impl Parts {
             let peers = network.zip(peer_settings).map(|(network, settings)| {
                 Peers::new(network, Arc::clone(&queue), settings, core.clone())
             });
-            Core::new(node, tree, clients, stats, clock, queue, peers)
-                .with_logs(audit, SlowRequests::above(config.logging.slow_request_ms))
+            Core::new(node, tree, clients, self.stats, clock, queue, peers)
+                .with_logs(self.audit, SlowRequests::above(config.logging.slow_request_ms))
         });
         let requests = Arc::clone(&keeper.requests);
         let snapshots =
@@ -324,7 +347,7 @@ impl Parts {
         let committer = Committer::new(
             Arc::clone(&core),
             Arc::clone(&commit_queue),
-            log,
+            self.log,
             settings::commit_settings(&config),
             settings::snapshot_policy(&config, txns_replayed, Arc::clone(&requests)),
             keeper,
@@ -333,6 +356,7 @@ impl Parts {
         let snapshotter = Snapshotter::start(Arc::clone(&core), requests, snapshot_settings)?;
         take_up_role(&core, outputs)?;
         let ticker = Ticker::start(Arc::clone(&core))?;
+        let leader_wait = LeaderWait::start_if(self.files, &core)?;
         let certificates = certificates.watch(&config)?;
         let tls = sockets.tls_acceptor(&config);
         let shared = Arc::new(shared(core, config, touch_step_ms, snapshots, tls, logins));
@@ -344,10 +368,11 @@ impl Parts {
             listeners,
             certificates,
             ticker,
+            leader_wait,
             commit_queue,
             committer,
             snapshotter,
-            _lock: lock,
+            _lock: self.lock,
         })
     }
 }
@@ -410,6 +435,7 @@ impl Running {
             listeners,
             certificates,
             ticker,
+            leader_wait,
             commit_queue,
             committer,
             snapshotter,
@@ -426,6 +452,9 @@ impl Running {
             certificates.stop();
         }
         ticker.stop();
+        if let Some(leader_wait) = leader_wait {
+            leader_wait.stop();
+        }
         if let Some(peers) = shared.core.peers() {
             peers.network.stop();
         }

@@ -12,6 +12,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::num::NonZeroU16;
 use std::path::Path;
 use std::sync::atomic::{AtomicU16, Ordering};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use herdsman_node::ServesAs;
@@ -21,9 +22,9 @@ use tempfile::TempDir;
 use crate::expire_session::expire_session;
 use crate::proxy::{Direction, TestProxy};
 use herdsman_config::{Config, Endpoint, SystemProperties};
-use herdsman_server::Server;
 use herdsman_server::ServerHandle;
 use herdsman_server::operators::log_level::LogLevel;
+use herdsman_server::{Server, StartError, StopSignal};
 
 /// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
 /// port, and a server that is started again would find its own taken.
@@ -270,6 +271,40 @@ impl TestEnsemble {
         }
     }
 
+    /// The dataDir of a server.
+    #[must_use]
+    pub fn data_dir(&self, id: usize) -> &Path {
+        &self.members[id - 1].config.storage.data_dir
+    }
+
+    /// Begins to start a server again, without waiting for it: one whose files are damaged waits for the others.
+    /// [`TestEnsemble::finish_start`] puts it into its place.
+    #[must_use]
+    pub fn begin_start(&self, id: usize) -> Starting {
+        let (config, stop) = (self.members[id - 1].config.clone(), StopSignal::default());
+        let (signal, span) = (stop.clone(), tracing::info_span!("server", id));
+        let thread = std::thread::spawn(move || {
+            let _entered = span.entered();
+            Server::start_until(config, &signal)
+        });
+        Starting { id, stop, thread }
+    }
+
+    /// Waits until a server has started.
+    pub fn finish_start(&mut self, starting: Starting) {
+        let id = starting.id;
+        let server = starting.finish().expect("the server starts");
+        self.put_into_place(id, server);
+    }
+
+    /// Starts servers again at the same time, and waits for all of them.
+    pub fn start_together(&mut self, ids: &[usize]) {
+        let starting: Vec<_> = ids.iter().map(|id| self.begin_start(*id)).collect();
+        for starting in starting {
+            self.finish_start(starting);
+        }
+    }
+
     /// Changes what a server is told when it starts next.
     pub fn configure(&mut self, id: usize, adjust: impl FnOnce(&mut Config)) {
         adjust(&mut self.members[id - 1].config);
@@ -277,13 +312,42 @@ impl TestEnsemble {
 
     /// Starts a server again on its directory and ports.
     pub fn start_again(&mut self, id: usize) {
+        let server = Server::start(self.members[id - 1].config.clone());
+        self.put_into_place(id, server.expect("the server starts"));
+    }
+
+    fn put_into_place(&mut self, id: usize, server: Server) {
         let member = &mut self.members[id - 1];
-        let server = Server::start(member.config.clone()).expect("the server starts");
         if let (Some(address), Some(client)) = (server.address(), &mut member.config.listen.client)
         {
             client.port = address.port();
         }
         member.server = Some(server);
+    }
+}
+
+/// A server that is being started.
+pub struct Starting {
+    id: usize,
+    stop: StopSignal,
+    thread: JoinHandle<Result<Server, StartError>>,
+}
+
+impl Starting {
+    /// Whether it has started, or failed to.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Asks it to give up, if it waits for other servers, and waits for that.
+    pub fn give_up(self) -> Result<Server, StartError> {
+        self.stop.stop();
+        self.finish()
+    }
+
+    fn finish(self) -> Result<Server, StartError> {
+        self.thread.join().expect("a start does not panic")
     }
 }
 

@@ -43,6 +43,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Whether snapshots end with the last zxid they hold; releases before 3.9 do not expect it.";
     "herdsman.acceptLossAfter", Bare Text => raw.accept_loss_after, Is(""), "zxid", Acted,
         "Gives up everything that a damaged log contains after this txn. Set it for one start, to the value that the refused start printed. A member of an ensemble then does not vote until a leader has brought it up to date.";
+    "herdsman.selfRepair", Bare Flag => storage.self_repair, Is("true"), "", Acted,
+        "Whether a member of an ensemble whose files are damaged repairs them at the start with records of the other members, or takes everything from a leader without voting before it is up to date; with `false` it refuses to start.";
     "autopurge.purgeInterval", File Word => raw.purge_interval, Is("1"), "h", Acted,
         "Time between removals of old snapshots and logs; 0 or less is off. Also with ms, s, m, h or d. Apache's default is 0.";
     "autopurge.snapRetainCount", File Int => raw.snapshots_kept, Is("3"), "files", Acted,

@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use herdsman_node::{Input, Node, Now, Output as NodeOutput};
+use herdsman_proto::quorum::fetch::Chain;
 use herdsman_proto::{QuorumPacket, ServerId, Zxid};
 use herdsman_store::{LogPosition, receive_snapshot};
 use herdsman_tree::{Tree, TreeOptions};
@@ -21,11 +22,15 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use crate::core::Core;
+use crate::ensemble::records::{member_state, send_records};
 use crate::ensemble::role_log::{RoleChange, RoleLog, ZabView};
+use crate::error::ServerFailure;
 use crate::log::commit::CommitQueue;
 use crate::log::disk_keeper::DiskChange;
 use crate::operators::stats::EnsembleStats;
-use herdsman_quorum::{ConnectResult, PortFailure, QuorumNetwork, ReadPermission, Receiver};
+use herdsman_quorum::{
+    ConnectResult, MemberReport, PortFailure, QuorumNetwork, ReadPermission, Receiver, SendRecord,
+};
 
 use leader_link::LeaderLink;
 pub use streams::LogFiles;
@@ -293,7 +298,21 @@ impl Receiver for PeerReceiver {
     }
 
     fn handle_port_failed(&self, failure: PortFailure) {
-        self.core.report_fatal(failure.to_string());
+        self.core.report_fatal(ServerFailure::Port(failure.to_string()));
+    }
+
+    fn report_member(&self) -> MemberReport {
+        let (state, last_zxid) = self.core.with_node(|node| {
+            let last_zxid = node.zab().map_or(Zxid::ZERO, |zab| zab.log().flushed());
+            (member_state(node), last_zxid)
+        });
+        MemberReport { last_zxid, state, damaged: Vec::new() }
+    }
+
+    fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain {
+        let Some(peers) = self.core.peers() else { return Chain::Broken };
+        let LogFiles { disk, dirs, .. } = &peers.settings.log_files;
+        send_records(disk, dirs, (after, before), send)
     }
 }
 

@@ -29,6 +29,7 @@ use crate::ensemble::peers::{LogFiles, PeerSettings};
 use crate::log::commit::CommitSettings;
 use crate::log::disk_keeper::DiskKeeper;
 use crate::log::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings, SnapshotTxns};
+use crate::start::repair::FilesState;
 use crate::start::startup;
 use herdsman_config::{Config, Limits, Mode};
 
@@ -112,6 +113,7 @@ pub(crate) fn reply_bytes_max(config: &Config) -> usize {
 
 pub(crate) fn node_settings(
     config: &Config,
+    files: FilesState,
     passwords: SessionPasswords,
     hash_seed: u64,
 ) -> NodeSettings {
@@ -139,7 +141,9 @@ pub(crate) fn node_settings(
             LeaderServes::ServersOnly
         },
         local_sessions: local_sessions(config),
-        read_only_after_ms: config.read_only_mode.then(|| read_only_after_ms(config)),
+        // There is nothing to read before a leader's tree is here.
+        read_only_after_ms: (config.read_only_mode && files == FilesState::Whole)
+            .then(|| read_only_after_ms(config)),
         epoch_txns_max: EPOCH_TXNS_MAX,
         passwords,
         voters_min: if config.quorum.standalone_enabled { 2 } else { 1 },

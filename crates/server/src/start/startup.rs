@@ -7,14 +7,15 @@ use herdsman_node::membership_of;
 use herdsman_proto::Zxid;
 use herdsman_store::replace;
 use herdsman_store::{
-    DirLock, Dirs, Disk, EpochFile, Epochs, HistoryLimits, Progress, RecoverOptions, Recovered,
-    TxnHistory, lock_dirs, read_epoch, read_history, recover_epochs, voting,
+    DirLock, Dirs, Disk, EpochError, EpochFile, Epochs, HistoryLimits, Progress, RecoverOptions,
+    Recovered, TxnHistory, lock_dirs, read_epoch, read_history, recover_epochs, voting,
 };
 use herdsman_zab::{InitialFiles, InitialState, Voting, ZabSettings};
 use tracing::{info, warn};
 
 use crate::error::StartError;
 use crate::operators::stats::ServerStats;
+use crate::start::repair::FilesState;
 use herdsman_config::{Config, DynamicFiles, Mode, check_directories};
 use herdsman_runtime::millis;
 
@@ -42,10 +43,41 @@ pub(crate) fn open_dirs(
     // be damaged. A member restores them from their copies, or does not vote.
     if !is_restoring && matches!(config.mode, Mode::Standalone) {
         for file in [EpochFile::Current, EpochFile::Accepted] {
-            read_epoch(disk, &dirs.data, file)?;
+            match read_epoch(disk, &dirs.data, file) {
+                Err(damage @ EpochError::Unreadable { .. }) if repairs_itself(config) => {
+                    set_epoch_aside(disk, dirs, file, &damage)?;
+                }
+                read => _ = read?,
+            }
         }
     }
     Ok(lock)
+}
+
+/// Whether a member of an ensemble does what it can about damaged files.
+pub(crate) fn repairs_itself(config: &Config) -> bool {
+    matches!(config.mode, Mode::Ensemble { .. }) && config.storage.self_repair
+}
+
+/// Makes a damaged epoch file a missing one. What it said may have been promised, so this server does not vote until a
+/// leader has brought it up to date.
+fn set_epoch_aside(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    file: EpochFile,
+    damage: &EpochError,
+) -> Result<(), StartError> {
+    let path = dirs.data.join(file.name());
+    let aside = dirs.data.join(format!("damaged.{}", file.name()));
+    warn!(
+        "{}: not an epoch ({damage}); kept as {}. This server does not vote until a leader has brought it up to date",
+        path.display(),
+        aside.display()
+    );
+    voting::suspend(disk, dirs, &format!("{} was damaged", file.name()))?;
+    let renamed = disk.rename(&path, &aside).and_then(|()| disk.sync_dir(&dirs.data));
+    renamed.map_err(|source| EpochError::Io { path, source })?;
+    Ok(())
 }
 
 /// Where a member of an ensemble comes from: its epochs and the end of its log.
@@ -53,9 +85,12 @@ pub(crate) fn past(
     disk: &dyn Disk,
     config: &Config,
     dirs: &Dirs,
-    recovered: &Recovered,
+    (recovered, files): (&Recovered, FilesState),
     zab: &ZabSettings,
 ) -> Result<InitialState, StartError> {
+    if files == FilesState::Unusable {
+        return past_of_unusable(disk, config, dirs);
+    }
     let last_zxid = recovered.tree.last_zxid();
     let Epochs { current, accepted } = recover_epochs(disk, dirs, last_zxid)?;
     // The operator says that this server is new.
@@ -84,6 +119,27 @@ pub(crate) fn past(
         base,
         tail: txns,
         files,
+    })
+}
+
+/// The same if the files cannot be used. Nothing is written: the files are still those that show what this server has
+/// acknowledged and promised.
+fn past_of_unusable(
+    disk: &dyn Disk,
+    config: &Config,
+    dirs: &Dirs,
+) -> Result<InitialState, StartError> {
+    let current = read_epoch(disk, &dirs.data, EpochFile::Current)?.unwrap_or(0);
+    let accepted = read_epoch(disk, &dirs.data, EpochFile::Accepted)?.unwrap_or(0);
+    suspended(disk, dirs)?;
+    Ok(InitialState {
+        membership: Arc::new(config.quorum.membership.clone()),
+        in_tree: None,
+        voting: Voting::Suspended,
+        epochs: herdsman_zab::Epochs { current, accepted: accepted.max(current) },
+        base: Zxid::ZERO,
+        tail: Vec::new(),
+        files: InitialFiles::Unusable,
     })
 }
 

@@ -22,6 +22,7 @@ mod log;
 mod metrics;
 mod proxy;
 mod sasl;
+mod self_repair;
 mod session_passwords;
 mod sessions;
 mod snapshots;

@@ -115,6 +115,18 @@ impl Zab {
         self.replica.voting
     }
 
+    /// Whether everything is still to be taken from a leader: the tree here is empty or given up.
+    #[must_use]
+    pub fn starts_over(&self) -> bool {
+        self.replica.start_over
+    }
+
+    /// Whether a leader has answered this server, and the link to it stands.
+    #[must_use]
+    pub fn has_answer_of_leader(&self) -> bool {
+        matches!(&self.role, Role::Learning(learner) if learner.epoch() > 0)
+    }
+
     /// Whether the membership may change.
     #[must_use]
     pub fn may_change_membership(&self) -> bool {

@@ -1,0 +1,55 @@
+//! Records of this server's log for members that lack them, read from its files in any role and without one.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use herdsman_node::{Node, ServesAs};
+use herdsman_proto::Zxid;
+use herdsman_proto::quorum::fetch::{Chain, MemberState};
+use herdsman_quorum::SendRecord;
+use herdsman_store::{Dirs, Disk, read_records};
+use herdsman_zab::Voting;
+use tracing::warn;
+
+/// Passes the valid records of a part of the log to `send`, until that breaks. The end of a log that is being written is
+/// a torn write like any other.
+pub(crate) fn send_records(
+    disk: &Arc<dyn Disk>,
+    dirs: &Dirs,
+    (after, before): (Zxid, Zxid),
+    send: &mut SendRecord<'_>,
+) -> Chain {
+    let mut records = match read_records(Arc::clone(disk), dirs, after, before) {
+        Ok(records) => records,
+        Err(failure) => {
+            warn!("cannot read records of the log for another member: {failure}");
+            return Chain::Broken;
+        }
+    };
+    loop {
+        match records.next_record() {
+            Ok(Some((zxid, payload))) => {
+                if send(zxid, payload) == ControlFlow::Break(()) {
+                    return Chain::Broken;
+                }
+            }
+            Ok(None) if records.is_unbroken() => return Chain::Unbroken,
+            Ok(None) => return Chain::Broken,
+            Err(failure) => {
+                warn!("cannot read records of the log for another member: {failure}");
+                return Chain::Broken;
+            }
+        }
+    }
+}
+
+/// What other members are told about this server.
+pub(crate) fn member_state(node: &Node) -> MemberState {
+    let is_suspended = node.zab().is_some_and(|zab| zab.voting() == Voting::Suspended);
+    match node.serves_as() {
+        Some(ServesAs::Leader) => MemberState::LeadingQuorum,
+        Some(ServesAs::Follower | ServesAs::Observer) => MemberState::FollowingQuorum,
+        _ if is_suspended => MemberState::Suspended,
+        _ => MemberState::Looking,
+    }
+}

@@ -1,0 +1,277 @@
+//! The repair phase: a member of an ensemble whose files are damaged gets the records that it lacks from the other
+//! members, before it takes part in anything.
+//!
+//! In: a data directory that recovery refuses. Out: one that it accepts, or the decision to join a leader without a vote
+//! and take everything from it ([`FilesState::Unusable`]). To agreement a server in this phase is down: no vote is sent
+//! and no packet is answered except FETCH. Clients and operators are not served either.
+//!
+//! The loop, once a second, until something of this is so:
+//! - All missing records were found. They are put into the log files ([`splice`]), and the start begins again. The
+//!   server then has exactly what it had before the damage, so it votes.
+//! - Some member says that there is a leader with a quorum, and its records do not complete the repair either. That
+//!   quorum does without this server, so everything that was agreed on is there. See [`InitialFiles::Unusable`].
+//! - The start is given up ([`StopSignal`]).
+//!
+//! Members that are damaged, too, answer from what they have, so servers that are damaged in different places repair
+//! each other. If a txn cannot be had from anybody, it is waited for: nobody who could be asked knows whether it was
+//! acknowledged.
+//!
+//! Apache's servers do not answer FETCH. That there is a leader among them shows when one answers a learner
+//! ([`members::ask`]).
+//!
+//! [`InitialFiles::Unusable`]: herdsman_zab::InitialFiles::Unusable
+
+pub(crate) mod leader_wait;
+mod members;
+mod progress;
+mod receiver;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use herdsman_config::{Config, Mode};
+use herdsman_proto::{Membership, ServerId};
+use herdsman_quorum::{NetworkSettings, QuorumNetwork};
+use herdsman_store::{
+    Assessment, Damage, Dirs, Disk, RecoverError, RecoverOptions, Recovered, Repair, assess, splice,
+};
+use herdsman_tree::Tree;
+use tracing::{info, warn};
+
+use crate::error::StartError;
+use crate::logins::Logins;
+use crate::operators::stats::ServerStats;
+use crate::start::certificates::Certificates;
+use crate::start::network::network_settings;
+use crate::start::startup;
+use crate::start::stop_signal::StopSignal;
+use members::Members;
+use progress::Progress;
+use receiver::RepairReceiver;
+
+/// Between two rounds of questions.
+const ROUND_PAUSE: Duration = Duration::from_secs(1);
+/// Repairs in one start. A second one is needed if the disk fails further during the first.
+const REPAIRS_MAX: usize = 3;
+/// Rounds in which members report a leader before this server takes everything from it, although records that could
+/// be repaired are missing.
+const LEADER_ROUNDS_MIN: usize = 2;
+
+/// What a start has made of the files.
+#[derive(Debug)]
+pub(crate) struct Recovery {
+    /// The state; empty if the files cannot be used.
+    pub recovered: Recovered,
+    /// Whether they can.
+    pub files: FilesState,
+}
+
+/// Whether a server can use its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FilesState {
+    /// It can, perhaps after a repair.
+    Whole,
+    /// It cannot, and there is a leader from which it takes everything. Until then they stay as they are.
+    Unusable,
+}
+
+/// What the repair phase needs.
+pub(crate) struct RepairContext<'a> {
+    pub disk: &'a Arc<dyn Disk>,
+    pub dirs: &'a Dirs,
+    pub options: &'a RecoverOptions,
+    pub config: &'a Config,
+    pub access: (&'a Certificates, &'a Logins),
+    pub stop: &'a StopSignal,
+}
+
+/// How a repair phase ended.
+enum PhaseEnd {
+    Repaired,
+    JoinWithoutVote,
+}
+
+/// Loads the state; a member of an ensemble repairs it first, if it has to.
+pub(crate) fn recover(
+    context: &RepairContext<'_>,
+    stats: &ServerStats,
+) -> Result<Recovery, StartError> {
+    let RepairContext { disk, dirs, options, .. } = *context;
+    for _ in 0..REPAIRS_MAX {
+        let refusal = match startup::recover(&**disk, dirs, options, stats) {
+            Ok(recovered) => return Ok(whole(recovered)),
+            Err(StartError::Recover(refusal)) => refusal,
+            Err(error) => return Err(error),
+        };
+        let Some(network) = network_of_member(context) else { return Err(refusal.into()) };
+        let Some(damage) = repairable_damage(context, &refusal)? else {
+            return Err(refusal.into());
+        };
+        match repair(context, network, damage)? {
+            PhaseEnd::Repaired => info!("the files are repaired; starting again"),
+            PhaseEnd::JoinWithoutVote => {
+                let recovered = without_data(context.options);
+                return Ok(Recovery { recovered, files: FilesState::Unusable });
+            }
+        }
+    }
+    startup::recover(&**disk, dirs, options, stats).map(whole)
+}
+
+fn whole(recovered: Recovered) -> Recovery {
+    Recovery { recovered, files: FilesState::Whole }
+}
+
+/// The settings of the network, if there are other members that could help.
+fn network_of_member(context: &RepairContext<'_>) -> Option<NetworkSettings> {
+    let RepairContext { config, access: (certificates, logins), .. } = *context;
+    let Mode::Ensemble { my_id, .. } = config.mode else { return None };
+    let has_others = config.quorum.membership.members.keys().any(|id| *id != my_id);
+    if !startup::repairs_itself(config) || !has_others {
+        return None;
+    }
+    let protection = certificates.quorum_protection(config, logins);
+    network_settings(config).map(|settings| NetworkSettings { protection, ..settings })
+}
+
+/// What records or a tree of other members can repair; `None` if the start is refused for another reason.
+fn repairable_damage(
+    context: &RepairContext<'_>,
+    refusal: &RecoverError,
+) -> Result<Option<Damage>, StartError> {
+    let is_about_data = matches!(
+        refusal,
+        RecoverError::NoSnapshot { .. }
+            | RecoverError::SnapshotsDamaged { .. }
+            | RecoverError::InstallingDamaged(_)
+            | RecoverError::Log { .. }
+            | RecoverError::LogTooShort { .. }
+            | RecoverError::Io { .. }
+    );
+    if !is_about_data {
+        return Ok(None);
+    }
+    match assess(&**context.disk, context.dirs, context.options) {
+        Ok(Assessment::Damaged(damage)) => Ok(Some(damage)),
+        Ok(Assessment::Whole) => Ok(None),
+        Err(error) => {
+            warn!("cannot find out what is damaged: {error}");
+            Ok(None)
+        }
+    }
+}
+
+/// The state of a server that has nothing of its own.
+fn without_data(options: &RecoverOptions) -> Recovered {
+    Recovered {
+        tree: Tree::new(options.tree.clone()),
+        snapshot: None,
+        fresh: false,
+        damaged_snapshots: Vec::new(),
+        txns_replayed: 0,
+        log_bytes_replayed: 0,
+        orphan_ephemeral_sessions: Vec::new(),
+        digest_mismatch: None,
+        cut: None,
+        accepted_loss: None,
+    }
+}
+
+/// Repairs the files, or finds a leader to take everything from.
+fn repair(
+    context: &RepairContext<'_>,
+    settings: NetworkSettings,
+    damage: Damage,
+) -> Result<PhaseEnd, StartError> {
+    let RepairContext { disk, dirs, options, stop, .. } = *context;
+    let (my_id, membership) = (settings.my_id, Arc::clone(&settings.membership));
+    let network = Arc::new(QuorumNetwork::new(settings));
+    let receiver = Arc::new(RepairReceiver::new(disk, dirs, &damage, &network));
+    let mut phase = Phase {
+        progress: Progress::begin(&damage),
+        members: Members::new(Arc::clone(&network), my_id, &membership, accepted_epoch(context)),
+        others: others(my_id, &membership),
+        repair: Repair::new(damage),
+        leader_rounds: 0,
+    };
+    let started = network.start(Arc::clone(&receiver) as Arc<dyn herdsman_quorum::Receiver>);
+    let end = started.map_err(StartError::from).and_then(|()| phase.run(stop, &receiver));
+    // The normal start opens the same ports.
+    network.stop();
+    let end = end?;
+    if matches!(end, PhaseEnd::Repaired) {
+        let spliced = splice(&**disk, dirs, options, &phase.repair)?;
+        phase.progress.note_splice(&spliced);
+    }
+    Ok(end)
+}
+
+/// The epoch that this server has promised last, as far as it is known.
+fn accepted_epoch(context: &RepairContext<'_>) -> u32 {
+    let file = herdsman_store::EpochFile::Accepted;
+    let found = herdsman_store::read_epoch(&**context.disk, &context.dirs.data, file);
+    found.ok().flatten().unwrap_or(0)
+}
+
+/// The other members, voters first.
+fn others(me: ServerId, membership: &Membership) -> Vec<ServerId> {
+    let mut others: Vec<_> = membership.members.keys().copied().filter(|id| *id != me).collect();
+    others.sort_by_key(|id| !membership.voters().any(|voter| voter == *id));
+    others
+}
+
+struct Phase {
+    members: Members,
+    others: Vec<ServerId>,
+    repair: Repair,
+    progress: Progress,
+    /// Rounds in a row in which all members that answered had the time to, and some reported a leader.
+    leader_rounds: usize,
+}
+
+impl Phase {
+    fn run(
+        &mut self,
+        stop: &StopSignal,
+        receiver: &RepairReceiver,
+    ) -> Result<PhaseEnd, StartError> {
+        loop {
+            if let Some(failure) = receiver.take_port_failure() {
+                return Err(StartError::PeerPort(failure.to_string()));
+            }
+            if let Some(end) = self.round(stop) {
+                return Ok(end);
+            }
+            if stop.wait(ROUND_PAUSE) {
+                return Err(StartError::Stopped);
+            }
+        }
+    }
+
+    /// Asks every other member once.
+    fn round(&mut self, stop: &StopSignal) -> Option<PhaseEnd> {
+        let is_wanted = || !stop.is_stopped();
+        for id in &self.others {
+            self.members.ask(*id, &mut self.repair, &is_wanted);
+            if self.repair.is_complete() {
+                self.progress.note_complete();
+                return Some(PhaseEnd::Repaired);
+            }
+            if stop.is_stopped() {
+                return None;
+            }
+        }
+        self.progress.report(&self.repair, &self.members, &self.others);
+        let leader = self.members.reports_leader();
+        match leader {
+            None => self.leader_rounds = 0,
+            Some(_) if self.members.has_busy() => {}
+            Some(_) => self.leader_rounds += 1,
+        }
+        let reason = self.repair.irreparable();
+        let needed = if reason.is_some() { 1 } else { LEADER_ROUNDS_MIN };
+        let leader = leader.filter(|_| self.leader_rounds >= needed)?;
+        self.progress.note_join(&self.repair, &self.others, leader);
+        Some(PhaseEnd::JoinWithoutVote)
+    }
+}

@@ -1,0 +1,185 @@
+//! Asks the other members for records, and notes what they say about themselves.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use herdsman_proto::quorum::fetch::{Chain, FetchRequest, Fetched, MemberState};
+use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
+use herdsman_proto::{Membership, ServerId, Zxid};
+use herdsman_quorum::{IsWanted, MemberConnection, QuorumNetwork};
+use herdsman_store::Repair;
+use herdsman_store::repair::Answer;
+
+/// Time for a connection to a member.
+const DIAL_LIMIT: Duration = Duration::from_secs(2);
+/// How often a server that does not answer FETCH is asked whether it leads: Apache's logs each such connection.
+const LEADER_QUESTION_EVERY: Duration = Duration::from_secs(5);
+/// Ranges that are asked for on one connection.
+const RANGES_MAX: usize = 1000;
+
+/// What a member last said, or why it said nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// It cannot be reached, or has broken the connection: why.
+    Nothing(String),
+    /// It does not know FETCH, as Apache's servers, and does not answer a learner as a leader does.
+    NoFetch,
+    /// It does not know FETCH, but leads.
+    Leads,
+    /// Its state, and whether it had no time to read records.
+    State(MemberState, Chain),
+}
+
+impl Said {
+    /// Whether there is a leader with a quorum.
+    fn has_quorum(&self) -> bool {
+        match self {
+            Said::Leads => true,
+            Said::State(state, _) => state.has_quorum(),
+            Said::Nothing(_) | Said::NoFetch => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Said {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Said::Nothing(why) => write!(f, "not reachable ({why})"),
+            Said::NoFetch => f.write_str("cannot send records and does not lead"),
+            Said::Leads => f.write_str("cannot send records, and leads"),
+            Said::State(state, Chain::Busy) => write!(f, "{state}, busy"),
+            Said::State(state, _) => write!(f, "{state}"),
+        }
+    }
+}
+
+/// The other members.
+pub(super) struct Members {
+    network: Arc<QuorumNetwork>,
+    me: ServerId,
+    config_version: u64,
+    accepted_epoch: u32,
+    said: BTreeMap<ServerId, Said>,
+    asked_to_lead: BTreeMap<ServerId, Instant>,
+}
+
+impl Members {
+    pub fn new(
+        network: Arc<QuorumNetwork>,
+        me: ServerId,
+        membership: &Membership,
+        accepted_epoch: u32,
+    ) -> Self {
+        Members {
+            network,
+            me,
+            config_version: membership.version,
+            accepted_epoch,
+            said: BTreeMap::new(),
+            asked_to_lead: BTreeMap::new(),
+        }
+    }
+
+    /// What a member last said; nothing before it was asked.
+    pub fn said(&self, id: ServerId) -> Option<&Said> {
+        self.said.get(&id)
+    }
+
+    /// A member that has shown that there is a leader with a quorum.
+    pub fn reports_leader(&self) -> Option<ServerId> {
+        self.said.iter().find(|(_, said)| said.has_quorum()).map(|(id, _)| *id)
+    }
+
+    /// Whether a member had no time to read what it was asked for.
+    pub fn has_busy(&self) -> bool {
+        self.said.values().any(|said| matches!(said, Said::State(_, Chain::Busy)))
+    }
+
+    /// Asks a member for what is missing, and offers its records to the repair.
+    pub fn ask(&mut self, id: ServerId, repair: &mut Repair, is_wanted: &IsWanted<'_>) {
+        let said = match self.network.dial_member(id, DIAL_LIMIT) {
+            Err(failure) => Said::Nothing(failure.to_string()),
+            Ok(mut connection) => {
+                match fetch_all(&mut connection, self.me, id, repair, is_wanted) {
+                    Ok(said) => said,
+                    Err(failure) if closes_without_answer(&failure) && is_wanted() => {
+                        self.ask_for_leader(id, is_wanted)
+                    }
+                    Err(failure) => Said::Nothing(failure.to_string()),
+                }
+            }
+        };
+        self.said.insert(id, said);
+    }
+
+    /// Introduces this server to one that does not know FETCH, as an observer does: a leader answers with its epoch,
+    /// another server closes the connection. Nothing is promised, so no quorum counts this server.
+    fn ask_for_leader(&mut self, id: ServerId, is_wanted: &IsWanted<'_>) -> Said {
+        let now = Instant::now();
+        let last = self.asked_to_lead.get(&id);
+        if last.is_some_and(|last| now.duration_since(*last) < LEADER_QUESTION_EVERY) {
+            return self.said.get(&id).cloned().unwrap_or(Said::NoFetch);
+        }
+        self.asked_to_lead.insert(id, now);
+        let info = LearnerInfo {
+            server: self.me,
+            protocol_version: PROTOCOL_VERSION,
+            config_version: self.config_version,
+        };
+        let asked = self
+            .network
+            .dial_member(id, DIAL_LIMIT)
+            .and_then(|mut it| it.await_leader_info(info, self.accepted_epoch, is_wanted));
+        match asked {
+            Ok(()) => Said::Leads,
+            Err(failure) if closes_without_answer(&failure) => Said::NoFetch,
+            Err(failure) => Said::Nothing(failure.to_string()),
+        }
+    }
+}
+
+/// Fetches all missing ranges, or none, if records cannot repair what is damaged: then only the state is asked for.
+fn fetch_all(
+    connection: &mut MemberConnection,
+    me: ServerId,
+    peer: ServerId,
+    repair: &mut Repair,
+    is_wanted: &IsWanted<'_>,
+) -> io::Result<Said> {
+    let mut ranges = repair.wanted();
+    if ranges.is_empty() {
+        ranges.push((Zxid::ZERO, Zxid(1)));
+    }
+    let mut said = Said::NoFetch;
+    for (after, before) in ranges.into_iter().take(RANGES_MAX) {
+        let mut offer = repair.offer_of(peer, (after, before));
+        let mut has_room = true;
+        let request = FetchRequest { from: me, after, before };
+        let fetched = connection.fetch(request, is_wanted, &mut |zxid, payload| {
+            // The rest is read all the same, up to the end of the answer.
+            has_room = has_room && offer.push(zxid, payload);
+            ControlFlow::Continue(())
+        })?;
+        let Fetched { chain, state, damaged, .. } = fetched;
+        said = Said::State(state, chain);
+        if chain == Chain::Busy {
+            break;
+        }
+        repair.offer(offer, Answer { unbroken: chain == Chain::Unbroken, damaged });
+    }
+    Ok(said)
+}
+
+/// How a server ends a connection whose first packet it does not know.
+fn closes_without_answer(failure: &io::Error) -> bool {
+    matches!(
+        failure.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+    )
+}

@@ -1,0 +1,359 @@
+//! Servers whose files are damaged repair them with the records of the others.
+//!
+//! Real log files, with what follows the records in them. Four txns are damaged in many combinations, as in the
+//! experiment of "Protocol-Aware Recovery for Consensus-Based Storage" (FAST'18).
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use herdsman_proto::{JuteReader, Request};
+use herdsman_server::{ServesAs, StartError};
+use herdsman_store::{Assessment, Dirs, RealDisk, RecoverOptions, assess};
+use herdsman_testing::TestEnsemble;
+
+use crate::client::Client;
+use crate::log;
+
+/// The length of a log file's header.
+const HEADER_BYTES: usize = 16;
+/// The checksum, the length and the end mark of a record.
+const CHECKSUM_BYTES: usize = 8;
+const HEAD_BYTES: usize = CHECKSUM_BYTES + 4;
+/// The servers.
+const IDS: [usize; 3] = [1, 2, 3];
+/// The data of the txns that are damaged.
+const VALUES: [&[u8]; 4] = [b"value-1", b"value-2", b"value-3", b"value-4"];
+
+/// An ensemble that has stopped, and its files as they were then.
+struct Stopped {
+    ensemble: TestEnsemble,
+    copies: Vec<PathBuf>,
+    _directory: tempfile::TempDir,
+}
+
+/// What is damaged of a record.
+#[derive(Clone, Copy, Debug)]
+enum Part {
+    Head,
+    Body,
+    EndMark,
+}
+
+impl Stopped {
+    /// Four txns, and one that ends the session after them.
+    fn after_four_txns() -> Self {
+        log::listen();
+        let mut ensemble = TestEnsemble::start();
+        let leader = ensemble.await_leader();
+        let mut client = Client::connect(ensemble.address(leader));
+        for (index, value) in VALUES.iter().enumerate() {
+            client.create(&path(index), value, 0).ok();
+        }
+        client.call(&Request::CloseSession).ok();
+        for id in IDS {
+            let mut reader = Client::connect(ensemble.address(id));
+            reader.call(&Request::Sync { path: "/".into() }).ok();
+            reader.call(&Request::CloseSession).ok();
+        }
+        let leader_zxid = ensemble.handle(leader).core().tree().last_zxid();
+        ensemble.await_that("all txns everywhere", || {
+            let all =
+                IDS.iter().all(|id| ensemble.handle(*id).core().tree().last_zxid() >= leader_zxid);
+            all.then_some(())
+        });
+        for id in IDS {
+            ensemble.stop(id);
+        }
+        let directory = tempfile::tempdir().unwrap();
+        let copies = IDS.map(|id| {
+            let copy = directory.path().join(id.to_string());
+            copy_files(&ensemble.data_dir(id).join("version-2"), &copy);
+            copy
+        });
+        Stopped { ensemble, copies: copies.to_vec(), _directory: directory }
+    }
+
+    fn files(&self, id: usize) -> PathBuf {
+        self.ensemble.data_dir(id).join("version-2")
+    }
+
+    /// Everything as it was.
+    fn restore(&self) {
+        for id in IDS {
+            fs::remove_dir_all(self.files(id)).unwrap();
+            copy_files(&self.copies[id - 1], &self.files(id));
+        }
+    }
+
+    fn damage(&self, id: usize, txn: usize, part: Part) {
+        let (copy, range) = record_with(&self.copies[id - 1], VALUES[txn]);
+        let path = self.files(id).join(copy.file_name().unwrap());
+        let mut bytes = fs::read(&path).unwrap();
+        let damaged = match part {
+            Part::Head => range.start..range.start + HEAD_BYTES,
+            Part::Body => range.start + HEAD_BYTES + 4..range.end - 5,
+            Part::EndMark => range.end - 1..range.end,
+        };
+        for byte in &mut bytes[damaged] {
+            *byte ^= 0x5a;
+        }
+        fs::write(path, bytes).unwrap();
+    }
+
+    /// All servers serve, and have everything.
+    fn check_all(&self, ids: &[usize]) {
+        self.ensemble.await_leader();
+        for id in ids {
+            let mut client = Client::connect(self.ensemble.address(*id));
+            client.call(&Request::Sync { path: "/".into() }).ok();
+            for (index, value) in VALUES.iter().enumerate() {
+                let (data, _) = client.get(&path(index), false).unwrap();
+                assert_eq!(data, *value, "server {id}");
+            }
+            client.call(&Request::CloseSession).ok();
+        }
+    }
+
+    fn stop_all(&mut self) {
+        for id in IDS {
+            self.ensemble.stop(id);
+        }
+    }
+
+    /// Nothing is damaged any more that a start would need.
+    fn check_files(&self) {
+        for id in IDS {
+            let files = self.files(id);
+            let dirs = Dirs { data: files.clone(), log: files };
+            let found = assess(&RealDisk, &dirs, &RecoverOptions::default()).unwrap();
+            assert_eq!(found, Assessment::Whole, "server {id}");
+        }
+    }
+}
+
+fn path(index: usize) -> String {
+    format!("/e{index}")
+}
+
+fn copy_files(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+fn logs(files: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path());
+    let is_log = |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("log.");
+    let mut logs: Vec<_> = entries.filter(is_log).collect();
+    logs.sort();
+    logs
+}
+
+/// The records of a log file.
+fn records(bytes: &[u8]) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut start = HEADER_BYTES;
+    while bytes.len() >= start + HEAD_BYTES {
+        let length = JuteReader::new(&bytes[start + CHECKSUM_BYTES..]).int().unwrap();
+        if length <= 0 {
+            break;
+        }
+        let end = start + HEAD_BYTES + usize::try_from(length).unwrap() + 1;
+        found.push(start..end);
+        start = end;
+    }
+    found
+}
+
+/// The file and the place of the record that contains this.
+fn record_with(files: &Path, content: &[u8]) -> (PathBuf, Range<usize>) {
+    for path in logs(files) {
+        let bytes = fs::read(&path).unwrap();
+        let contains = |range: &Range<usize>| {
+            bytes[range.clone()].windows(content.len()).any(|window| window == content)
+        };
+        if let Some(range) = records(&bytes).into_iter().find(contains) {
+            return (path, range);
+        }
+    }
+    panic!("the record is gone");
+}
+
+/// Each txn is damaged on some servers, and whole on another one: the ensemble comes up with everything.
+#[test]
+fn every_txn_that_one_server_has_comes_back() {
+    let mut stopped = Stopped::after_four_txns();
+    // For each txn, the servers on which it is damaged.
+    let combinations: [[&[usize]; 4]; 12] = [
+        [&[1], &[], &[], &[]],
+        [&[1], &[2], &[3], &[]],
+        [&[1, 2], &[], &[], &[]],
+        [&[1, 2], &[2, 3], &[1, 3], &[]],
+        [&[1, 2], &[1, 2], &[1, 2], &[1, 2]],
+        [&[1, 2], &[1, 3], &[2, 3], &[1, 2]],
+        [&[3], &[3], &[3], &[3]],
+        [&[2, 3], &[], &[2, 3], &[]],
+        [&[], &[1, 3], &[], &[2]],
+        [&[1], &[2], &[1], &[3]],
+        [&[2, 3], &[1], &[1], &[2, 3]],
+        [&[], &[], &[], &[1, 2]],
+    ];
+    for (index, combination) in combinations.iter().enumerate() {
+        let part = [Part::Head, Part::Body, Part::EndMark][index % 3];
+        stopped.restore();
+        for (txn, ids) in combination.iter().enumerate() {
+            for id in *ids {
+                stopped.damage(*id, txn, part);
+            }
+        }
+        stopped.ensemble.start_together(&IDS);
+        stopped.check_all(&IDS);
+        stopped.stop_all();
+        stopped.check_files();
+    }
+}
+
+/// Nobody has one of the txns: the servers wait, say for what, and end when they are asked to.
+#[test]
+fn a_txn_that_nobody_has_is_waited_for() {
+    let stopped = Stopped::after_four_txns();
+    for id in IDS {
+        stopped.damage(id, 1, Part::Body);
+    }
+    let before: Vec<_> = IDS.iter().map(|id| fs::read(&logs(&stopped.files(*id))[0])).collect();
+    let starting: Vec<_> = IDS.iter().map(|id| stopped.ensemble.begin_start(*id)).collect();
+    let zxid = zxid_of(&stopped, 1);
+    for id in IDS {
+        let others: Vec<_> = IDS.into_iter().filter(|other| *other != id).collect();
+        let missing = format!(
+            "txn {zxid}: damaged here, damaged on {}, damaged on {}. server {}: repairing itself",
+            others[0], others[1], others[0],
+        );
+        stopped.ensemble.await_that("a line in the log", || {
+            let lines = log::lines_with(&format!("server{{id={id}}}"));
+            let waits = |line: &String| line.contains("waiting (") && line.contains(&missing);
+            lines.iter().any(waits).then_some(())
+        });
+    }
+    assert!(starting.iter().all(|starting| !starting.is_finished()));
+    let asked = Instant::now();
+    for starting in starting {
+        let given_up = starting.give_up();
+        assert!(matches!(given_up, Err(StartError::Stopped)), "{:?}", given_up.err());
+    }
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    for (id, before) in IDS.iter().zip(before) {
+        assert_eq!(fs::read(&logs(&stopped.files(*id))[0]).unwrap(), before.unwrap(), "{id}");
+    }
+}
+
+fn zxid_of(stopped: &Stopped, txn: usize) -> String {
+    let (path, range) = record_with(&stopped.copies[0], VALUES[txn]);
+    let bytes = fs::read(path).unwrap();
+    // Session and cxid come before it.
+    let mut reader = JuteReader::new(&bytes[range.start + HEAD_BYTES + 8 + 4..]);
+    herdsman_proto::Zxid(reader.long().unwrap()).to_string()
+}
+
+/// Two servers serve meanwhile; the third one takes what it lacks from them, and votes again.
+#[test]
+fn a_damaged_server_joins_those_that_serve() {
+    let mut stopped = Stopped::after_four_txns();
+    stopped.ensemble.start_together(&[1, 2]);
+    stopped.check_all(&[1, 2]);
+    stopped.damage(3, 0, Part::Body);
+    stopped.damage(3, 2, Part::Head);
+    stopped.ensemble.start_again(3);
+    stopped.check_all(&IDS);
+    stopped.stop_all();
+    stopped.check_files();
+}
+
+/// No snapshot is left: records do not help, a leader's tree does. The server votes again, so another one may go.
+#[test]
+fn a_server_without_a_snapshot_takes_everything_from_the_leader() {
+    let mut stopped = Stopped::after_four_txns();
+    stopped.ensemble.start_together(&[1, 2]);
+    stopped.check_all(&[1, 2]);
+    let snapshots = fs::read_dir(stopped.files(3)).unwrap().map(|entry| entry.unwrap().path());
+    for path in snapshots {
+        if path.file_name().unwrap().to_string_lossy().starts_with("snapshot.") {
+            let mut bytes = fs::read(&path).unwrap();
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 0x5a;
+            fs::write(path, bytes).unwrap();
+        }
+    }
+    stopped.ensemble.start_again(3);
+    stopped.check_all(&IDS);
+    await_vote(&stopped, 3);
+    let leader = stopped.ensemble.await_leader();
+    stopped.ensemble.stop(if leader == 1 { 2 } else { 1 });
+    let rest: Vec<_> =
+        IDS.into_iter().filter(|id| stopped.ensemble.serves_as(*id).is_some()).collect();
+    stopped.check_all(&rest);
+    stopped.stop_all();
+    stopped.check_files();
+}
+
+/// Waits until a server follows and its mark is gone.
+fn await_vote(stopped: &Stopped, id: usize) {
+    let mark = stopped.files(id).join("herdsman.votingSuspended");
+    stopped.ensemble.await_that("a vote", || {
+        let follows = stopped.ensemble.serves_as(id) == Some(ServesAs::Follower);
+        (follows && !mark.exists()).then_some(())
+    });
+}
+
+/// A voter that has lost its directory comes back, and votes again.
+#[test]
+fn a_server_with_an_empty_directory_comes_back() {
+    let mut stopped = Stopped::after_four_txns();
+    fs::remove_dir_all(stopped.files(3)).unwrap();
+    stopped.ensemble.start_together(&IDS);
+    stopped.check_all(&IDS);
+    await_vote_or_lead(&stopped, 3);
+    stopped.stop_all();
+    stopped.check_files();
+}
+
+fn await_vote_or_lead(stopped: &Stopped, id: usize) {
+    let mark = stopped.files(id).join("herdsman.votingSuspended");
+    stopped.ensemble.await_that("a vote", || {
+        let votes =
+            matches!(stopped.ensemble.serves_as(id), Some(ServesAs::Follower | ServesAs::Leader));
+        (votes && !mark.exists()).then_some(())
+    });
+}
+
+/// It may have promised anything, so it does not vote before it is up to date.
+#[test]
+fn a_server_with_a_damaged_epoch_file_comes_back() {
+    for name in ["currentEpoch", "acceptedEpoch"] {
+        let mut stopped = Stopped::after_four_txns();
+        stopped.ensemble.start_together(&[1, 2]);
+        stopped.check_all(&[1, 2]);
+        fs::write(stopped.files(3).join(name), b"\xff\xff").unwrap();
+        stopped.ensemble.start_again(3);
+        stopped.check_all(&IDS);
+        await_vote(&stopped, 3);
+        stopped.stop_all();
+        stopped.check_files();
+    }
+}
+
+/// It is the operator's choice.
+#[test]
+fn without_self_repair_a_damaged_server_refuses_to_start() {
+    let mut stopped = Stopped::after_four_txns();
+    stopped.damage(1, 1, Part::Body);
+    stopped.ensemble.configure(1, |config| config.storage.self_repair = false);
+    let refused = stopped.ensemble.begin_start(1).give_up();
+    assert!(matches!(refused, Err(StartError::Recover(_))), "{:?}", refused.err());
+}
