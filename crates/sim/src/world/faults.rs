@@ -329,7 +329,7 @@ impl World {
             }
         }
         for (place, records) in places.into_iter().enumerate() {
-            if self.servers[place].process.is_some() {
+            if self.servers[place].process.is_some() || self.servers[place].repair.is_some() {
                 continue;
             }
             for (zxid, path, record) in records {
