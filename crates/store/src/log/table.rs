@@ -12,9 +12,8 @@
 //! Apache stops at the first record whose length is 0, so it reads the records and nothing else. The bytes are drawn
 //! in docs/formats.md.
 //!
-//! **What it is for.** A batch is one write of records, one write of its slots and one sync; there is no order between
-//! the two writes. A slot says that a record with this zxid, length and checksum was written here. So a write that a
-//! crash has torn can be told from records that were damaged later, and damaged records have names. Let E be "the
+//! **What it is for.** A slot says that a record with this zxid, length and checksum was durable here. So a write that
+//! a crash has torn can be told from records that were damaged later, and damaged records have names. Let E be "the
 //! record is valid" and P "its slot is valid":
 //!
 //! | E | P | a later P | verdict |
@@ -24,8 +23,13 @@
 //! | no | no | yes | damaged; its name follows from its neighbours if both are of one epoch |
 //! | no | no | no | never completed: it and everything after it is dropped |
 //!
-//! In the second row the record may be one that was never acknowledged: the crash took the record and left the slot.
-//! Nobody can tell, so it counts as acknowledged; other members have it or know that it was not agreed on.
+//! **When a slot is written.** Right after the sync of its batch, and without one of its own: the next batch's sync
+//! covers it, or the system writes it when it has time. So there is one sync per batch, and a slot is never there
+//! without its record, whatever a power failure leaves: no server takes a write for damaged that was only interrupted.
+//! (If slots were in the same sync as their records, as in the paper, a power failure could leave a slot without its
+//! record on every server of an ensemble, and nobody could tell whether it was acknowledged.) In return the slots of
+//! the last batch may be missing after a power failure. Its records are there, because they were synced; only if they
+//! are damaged in addition, they are taken for a torn write.
 //!
 //! **Invariants.**
 //! - A slot is checked with the file's first zxid and its own position, so no slot is valid anywhere else, and a
@@ -213,45 +217,71 @@ pub(super) struct OpenTable {
     /// The last txn that has a slot.
     last: Zxid,
     batches: u32,
+    /// Slots of records that are written and not durable.
+    pending: Vec<Slot>,
 }
 
 impl OpenTable {
     /// The table of a new file, which starts with the txn `first` and has this length.
     pub(super) fn new(first: Zxid, file_bytes: u64) -> Self {
         let table_end = file_bytes - FOOTER_BYTES;
-        OpenTable { first, table_end, lowest: table_end, last: first, batches: 0 }
+        OpenTable {
+            first,
+            table_end,
+            lowest: table_end,
+            last: first,
+            batches: 0,
+            pending: Vec::new(),
+        }
+    }
+
+    /// The footer, and where it goes.
+    pub(super) fn footer(&self) -> (u64, [u8; FOOTER_BYTES as usize]) {
+        let &OpenTable { first, table_end, .. } = self;
+        (table_end, Footer { first, table_end, ended: None }.encode())
     }
 
     /// Whether a batch of records that ends there has room for its slots.
     pub(super) fn has_room(&self, batch_end: u64, records: usize) -> bool {
-        let lowest = self.lowest.saturating_sub(records as u64 * SLOT_BYTES);
-        batch_end + ZEROS_BYTES_MIN <= lowest
+        let slots = (self.pending.len() + records) as u64;
+        batch_end + ZEROS_BYTES_MIN <= self.lowest.saturating_sub(slots * SLOT_BYTES)
     }
 
-    /// Whether it has slots.
-    pub(super) fn is_empty(&self) -> bool {
-        self.lowest == self.table_end
+    /// Whether nothing was written yet.
+    pub(super) fn is_new(&self) -> bool {
+        self.batches == 0
     }
 
-    /// Adds a batch that starts at `position`; the offsets in its slots are relative to that. Returns where to write
-    /// what is left in `bytes`: the slots, and with the first batch the footer.
-    pub(super) fn add_batch(&mut self, position: u64, batch: &[Slot], bytes: &mut Vec<u8>) -> u64 {
-        bytes.clear();
+    /// Whether all records have slots, and there are any.
+    pub(super) fn is_complete(&self) -> bool {
+        self.pending.is_empty() && self.lowest < self.table_end
+    }
+
+    /// Adds a batch that was written at `position`; the offsets in its slots are relative to that.
+    pub(super) fn add_batch(&mut self, position: u64, batch: &[Slot]) {
         self.batches = self.batches.saturating_add(1);
-        let is_first = self.is_empty();
-        let start = self.lowest - batch.len() as u64 * SLOT_BYTES;
+        let number = self.batches;
+        let placed = |slot: &Slot| Slot { offset: position + slot.offset, batch: number, ..*slot };
+        self.pending.extend(batch.iter().map(placed));
+    }
+
+    /// Slots that wait until their records are durable.
+    pub(super) fn pending(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Encodes the slots of records that have become durable, and returns where to write them.
+    pub(super) fn take_pending(&mut self, bytes: &mut Vec<u8>) -> u64 {
+        bytes.clear();
+        let start = self.lowest - self.pending.len() as u64 * SLOT_BYTES;
         let mut at = start;
-        for slot in batch.iter().rev() {
-            let slot = Slot { offset: position + slot.offset, batch: self.batches, ..*slot };
+        for slot in self.pending.iter().rev() {
             bytes.extend_from_slice(&slot.encode(self.first, at));
             at += SLOT_BYTES;
         }
-        if is_first {
-            let footer = Footer { first: self.first, table_end: self.table_end, ended: None };
-            bytes.extend_from_slice(&footer.encode());
-        }
         self.lowest = start;
-        self.last = batch.last().map_or(self.last, |slot| slot.zxid);
+        self.last = self.pending.last().map_or(self.last, |slot| slot.zxid);
+        self.pending.clear();
         start
     }
 }
@@ -287,6 +317,9 @@ fn offset_min(records: u64) -> u64 {
     HEADER_BYTES + records.saturating_mul(RECORD_BYTES_MIN)
 }
 
+#[cfg(test)]
+#[path = "table/crash_tests.rs"]
+mod crash_tests;
 #[cfg(test)]
 #[path = "table/tests.rs"]
 mod tests;

@@ -1,8 +1,8 @@
 //! Appends batches of txns to the log.
 //!
 //! In: encoded txns in zxid order. Out: `Ok` from [`LogWriter::flush`] once the whole batch is
-//! durable: one write of records at the current position, one write of their slots in the table at the end
-//! of the file ([`super::table`]), and one sync, however many txns it holds.
+//! durable: one write at the current position and one sync, however many txns it holds. After the sync one write
+//! adds their slots to the table at the end of the file ([`super::table`]), and waits for nothing.
 //! Apache: `FileTxnLog.append`/`commit`, `FilePadding`.
 //!
 //! Deliberately not here: threads and clocks. The caller gathers a batch while the disk works, and
@@ -14,8 +14,8 @@
 //!   and every later call reports it. A failed sync in particular is never retried, because the
 //!   kernel may have dropped what it could not write and say "done" the next time.
 //! - On a full disk, what was written of the batch is cut off again, the batch stays
-//!   buffered, and [`LogWriter::flush`] may be called again when there is room. The file loses its table: a slot must
-//!   not be left without its record.
+//!   buffered, and [`LogWriter::flush`] may be called again when there is room. The file loses its table.
+//! - A slot is written only when its record is durable.
 //! - A file has a table from its beginning or not at all. One with a table never grows: a batch that it has no room
 //!   for goes to a new file.
 //! - A file or directory that cannot be opened for lack of descriptors is not a failure of the disk:
@@ -44,6 +44,8 @@ use crate::names::LogName;
 const ROOM_BYTES_MIN: u64 = 4096;
 /// Files that may wait for a sync after they were ended without one; beyond this, the oldest is synced at once.
 const UNSYNCED_FILES_MAX: usize = 4;
+/// Slots that may wait for a sync; beyond this, the file is synced at once.
+const PENDING_SLOTS_MAX: usize = 1 << 16;
 
 /// Options of a log writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -244,10 +246,10 @@ impl LogWriter {
         if let Some(first) = self.batch.slots.first().map(|slot| slot.zxid) {
             self.leave_full_file()?;
             self.open(first)?;
-            self.reserve(first)?;
+            self.reserve(first, sync)?;
             self.write()?;
         }
-        if sync == SyncMode::Sync {
+        if sync == SyncMode::Sync || self.has_many_pending() {
             self.sync()?;
         }
         Ok(self.finish_batch())
@@ -324,8 +326,9 @@ impl LogWriter {
         }
     }
 
-    /// Gives a new file its full length and a table. Without room for that it is a file without a table.
-    fn reserve(&mut self, first: Zxid) -> Result<(), AppendError> {
+    /// Gives a new file its full length and a table. Without room for that it is a file without a table, and so is one
+    /// that is not synced: its slots would have to wait for ever.
+    fn reserve(&mut self, first: Zxid, sync: SyncMode) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         if open.table.is_some() {
             return Ok(());
@@ -334,7 +337,8 @@ impl LogWriter {
         let Batch { bytes, slots, .. } = &self.batch;
         let step = self.options.pre_alloc_bytes;
         let wanted = new_file_bytes(step, bytes.len() as u64, slots.len() as u64);
-        let Some(wanted) = wanted.filter(|_| is_new && self.options.persist_table) else {
+        let has_table = is_new && self.options.persist_table && sync == SyncMode::Sync;
+        let Some(wanted) = wanted.filter(|_| has_table) else {
             return self.grow();
         };
         match open.file.allocate(wanted) {
@@ -384,7 +388,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes the header if it is missing, then the whole batch, then its slots.
+    /// Writes header and footer if they are missing, then the whole batch.
     fn write(&mut self) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         open.data_synced = false;
@@ -395,14 +399,18 @@ impl LogWriter {
                 open.position = HEADER_BYTES;
             }
         }
-        let mut result = result.and_then(|()| open.file.write_at(open.position, &self.batch.bytes));
-        if let (Ok(()), Some(table)) = (&result, &mut open.table) {
-            let bytes = &mut self.slot_bytes;
-            let position = table.add_batch(open.position, &self.batch.slots, bytes);
-            result = open.file.write_at(position, bytes);
+        if let (Ok(()), Some(table)) = (&result, &open.table)
+            && table.is_new()
+        {
+            let (position, footer) = table.footer();
+            result = open.file.write_at(position, &footer);
         }
+        let result = result.and_then(|()| open.file.write_at(open.position, &self.batch.bytes));
         match result {
             Ok(()) => {
+                if let Some(table) = &mut open.table {
+                    table.add_batch(open.position, &self.batch.slots);
+                }
                 self.batch.slots.clear();
                 open.position += self.batch.bytes.len() as u64;
                 open.bytes = open.bytes.max(open.position);
@@ -465,6 +473,7 @@ impl LogWriter {
             }
             open.data_synced = true;
         }
+        self.write_slots(open)?;
         if !open.name_synced {
             if let Err(error) = self.disk.sync_dir(&self.dir) {
                 let path = self.dir.clone();
@@ -476,6 +485,32 @@ impl LogWriter {
             open.name_synced = true;
         }
         Ok(())
+    }
+
+    /// Adds the slots of records that are durable now to the table. They need no sync.
+    fn write_slots(&mut self, open: &mut OpenFile) -> Result<(), AppendError> {
+        let Some(table) = open.table.as_mut().filter(|table| table.pending() > 0) else {
+            return Ok(());
+        };
+        let position = table.take_pending(&mut self.slot_bytes);
+        match open.file.write_at(position, &self.slot_bytes) {
+            Ok(()) => Ok(()),
+            // It was reserved, but not every file system honours that. The records are durable.
+            Err(error) if is_full(&error) => {
+                tracing::warn!(path = %open.path.display(), %error, "log file loses its table");
+                open.table = None;
+                open.bytes = open.position;
+                let cut = open.file.set_len(open.position);
+                cut.map_err(|error| self.fail("cut back", &open.path, error))
+            }
+            Err(error) => Err(self.fail("write the table of", &open.path, error)),
+        }
+    }
+
+    /// Whether many slots wait for a sync.
+    fn has_many_pending(&self) -> bool {
+        let table = self.file.as_ref().and_then(|open| open.table.as_ref());
+        table.is_some_and(|table| table.pending() > PENDING_SLOTS_MAX)
     }
 
     fn finish_batch(&mut self) -> Flushed {
@@ -498,16 +533,7 @@ impl LogWriter {
         let Some(mut open) = self.file.take() else {
             return;
         };
-        let records = (open.position, open.data_synced);
-        let ended = match open.table.take().filter(|table| !table.is_empty()) {
-            Some(table) => {
-                open.data_synced = false;
-                end_table(&*self.disk, &open.path, &mut *open.file, &table, records)
-            }
-            None if open.bytes > open.position => open.file.set_len(open.position),
-            None => Ok(()),
-        };
-        if let Err(error) = ended {
+        if let Err(error) = self.cut_to_records(&mut open) {
             tracing::warn!(path = %open.path.display(), %error, "log file keeps its padding");
         }
         if open.data_synced && open.name_synced {
@@ -519,6 +545,26 @@ impl LogWriter {
             // tried again then.
             _ = self.sync_oldest();
         }
+    }
+
+    /// Frees the unused preallocated space, and moves the table there. A table that lacks slots is given up.
+    fn cut_to_records(&mut self, open: &mut OpenFile) -> io::Result<()> {
+        let Some(table) = open.table.take().filter(OpenTable::is_complete) else {
+            return match open.bytes > open.position {
+                true => open.file.set_len(open.position),
+                false => Ok(()),
+            };
+        };
+        let position = open.position;
+        let ended = end_table(&*self.disk, &open.path, &mut *open.file, &table, position)?;
+        if let Some(bytes) = ended {
+            if let Err(error) = open.file.sync_data() {
+                self.fail("sync", &open.path, error);
+                return Ok(());
+            }
+            open.file.set_len(bytes)?;
+        }
+        Ok(())
     }
 
     /// Stores the failure: it is final.

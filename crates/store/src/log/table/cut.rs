@@ -1,14 +1,17 @@
 //! Ends files with a table: moves the table to the new end, so that nothing of it is lost with the space that is freed.
 //!
-//! **A crash between any two steps** leaves a valid table or none, never one that lacks a slot of a durable record:
-//! - [`end_table`] ends the file that is being written. The new table is written between the records and the old
-//!   table, then the file is cut, without a sync in between. *Crash before the cut:* the old footer is still the last
-//!   thing in the file; what is there of the new table is recognized as left over. *Crash after it:* if the new footer
-//!   is there, it says what the file holds, whether or not all slots are; without it the rule of
-//!   [`crate::log::ending`] decides, and slots only add to it. If the new table would overlap the old one, the file
-//!   keeps its length, and only the footer is replaced.
-//! - [`cut_file`] removes records or a torn write. The file is cut first, durably, and the new table is appended to it.
-//!   *Crash:* the file has no footer, or the new one; its records are durable either way.
+//! **A crash between any two steps** leaves a valid table or none, never one that lacks a slot of a durable record
+//! without saying so. A file system may write zeros behind the new end of a file, up to the end of its block, before
+//! the new length is durable, so a cut can take a part of the old table.
+//! - [`end_table`] ends the file that is being written: the new table is written between the records and the old one,
+//!   and the old footer says that the file is ended. After a sync the file is cut. *Crash before the sync:* the old
+//!   table is complete; what is there of the new one is recognized as left over. *Crash after it:* whichever of the
+//!   two footers is left says what the file holds. If the new table would overlap the old one, the file keeps its
+//!   length, and only the footer is replaced.
+//! - [`cut_file`] removes records or a torn write. First the old footer says where the file is going to end, and the
+//!   slots of records that are removed are overwritten, so that nothing claims them; then the file is cut; then the
+//!   new table is appended. Each of these steps is durable before the next. *Crash:* the old footer, none, or the new
+//!   one; records that stay are never touched.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -17,7 +20,6 @@ use std::path::Path;
 use herdsman_proto::Zxid;
 
 use super::scan::scan;
-use super::verdict::read_footer;
 use super::{
     EndedFile, FOOTER_BYTES, Footer, OpenTable, SLOT_BYTES, Slot, compact_table_end, slots_bytes,
 };
@@ -32,62 +34,74 @@ const COPIED_SLOTS: u64 = 2048;
 /// A file with more records loses its table when it is cut. A file of 64 MiB has fewer.
 const CUT_SLOTS_MAX: usize = 1 << 20;
 
-/// Ends the table of a file that was written up to `records_end`, and cuts the file after it. `is_durable`: so are its
-/// records. Needs a sync.
+/// Ends the table of a file with durable records up to `records_end`. Returns the length to which the file can be cut
+/// after a sync, if it can.
 pub(in crate::log) fn end_table(
     disk: &dyn Disk,
     path: &Path,
     file: &mut dyn WriteFile,
     table: &OpenTable,
-    (records_end, is_durable): (u64, bool),
-) -> io::Result<()> {
+    records_end: u64,
+) -> io::Result<Option<u64>> {
     let OpenTable { first, table_end: old_end, lowest, last, .. } = *table;
     let records = (old_end - lowest) / SLOT_BYTES;
-    let ended = u32::try_from(records).ok().filter(|_| is_durable);
+    let ended = u32::try_from(records).ok();
     let ended = ended.map(|records| EndedFile { records, last, records_end });
+    let footer = Footer { first, table_end: old_end, ended };
     let new_end = compact_table_end(records_end, records);
     if new_end + FOOTER_BYTES > lowest {
-        let footer = Footer { first, table_end: old_end, ended };
-        return file.write_at(old_end, &footer.encode());
+        file.write_at(old_end, &footer.encode())?;
+        return Ok(None);
     }
+    move_slots(disk, path, file, table, old_end - new_end)?;
+    file.write_at(new_end, &Footer { table_end: new_end, ..footer }.encode())?;
+    file.write_at(old_end, &footer.encode())?;
+    Ok(Some(new_end + FOOTER_BYTES))
+}
+
+/// Copies all slots to a place closer to the records.
+fn move_slots(
+    disk: &dyn Disk,
+    path: &Path,
+    file: &mut dyn WriteFile,
+    table: &OpenTable,
+    moved_by: u64,
+) -> io::Result<()> {
     let source = disk.open_read(path)?;
-    let moved_by = old_end - new_end;
     let mut chunk = Vec::new();
-    let mut copied = 0;
-    while copied < records {
-        let count = COPIED_SLOTS.min(records - copied);
-        let from = old_end - (copied + count) * SLOT_BYTES;
-        chunk.resize(usize::try_from(count * SLOT_BYTES).expect("a few slots"), 0);
+    let mut chunk_end = table.table_end;
+    while chunk_end > table.lowest {
+        let from = chunk_end.saturating_sub(COPIED_SLOTS * SLOT_BYTES).max(table.lowest);
+        chunk.resize(usize::try_from(chunk_end - from).expect("a few slots"), 0);
         read_exactly(&*source, from, &mut chunk)?;
         for (index, bytes) in chunk.chunks_exact_mut(SLOT_BYTES as usize).enumerate() {
             let position = from + index as u64 * SLOT_BYTES;
-            let slot = Slot::decode(first, position, bytes)
+            let slot = Slot::decode(table.first, position, bytes)
                 .ok_or_else(|| io::Error::other("a slot of its table cannot be read back"))?;
-            bytes.copy_from_slice(&slot.encode(first, position - moved_by));
+            bytes.copy_from_slice(&slot.encode(table.first, position - moved_by));
         }
         file.write_at(from - moved_by, &chunk)?;
-        copied += count;
+        chunk_end = from;
     }
-    let footer = Footer { first, table_end: new_end, ended };
-    file.write_at(new_end, &footer.encode())?;
-    file.set_len(new_end + FOOTER_BYTES)
+    Ok(())
 }
 
 /// Cuts a log file after a record, durably, and its table with it. No writer may be open on it.
 pub(crate) fn cut_file(disk: &dyn Disk, path: &Path, records_end: u64) -> io::Result<()> {
-    let table = read_table(disk, path, records_end)?;
+    let table = OldTable::read(disk, path, records_end)?;
     let mut file = disk.open_write(path)?;
-    if matches!(table, TableFound::Ended) {
-        return file.sync_data();
+    file.sync_data()?;
+    if table.as_ref().is_some_and(|table| table.is_final) {
+        return Ok(());
+    }
+    if let Some(table) = &table {
+        table.disclaim(&mut *file, records_end)?;
     }
     if file.bytes()? > records_end {
         file.set_len(records_end)?;
+        file.sync_data()?;
     }
-    file.sync_data()?;
-    match table {
-        TableFound::Slots(first, slots) => append_table(&mut *file, first, &slots, records_end),
-        TableFound::None | TableFound::Ended => Ok(()),
-    }
+    table.map_or(Ok(()), |it| append_table(&mut *file, it.first, &it.slots, records_end))
 }
 
 /// Adds a table to a file that holds a header and valid records, and ends after them. The file is durable then. `first`
@@ -102,37 +116,74 @@ pub fn add_table(disk: &dyn Disk, path: &Path, first: Zxid) -> io::Result<()> {
 }
 
 /// The table of a file that is to be cut.
-enum TableFound {
-    /// It has none, or too large a one.
-    None,
-    /// The file was ended there already.
-    Ended,
-    /// The first txn, and the slots of the records that stay; `None` stands for records that are unreadable.
-    Slots(Zxid, Vec<Option<Slot>>),
+struct OldTable {
+    /// The first txn of the file.
+    first: Zxid,
+    footer: Option<Footer>,
+    /// The slots of the records that stay; `None` stands for records that are unreadable.
+    slots: Vec<Option<Slot>>,
+    /// The lowest slot of those, and the lowest one of all.
+    kept_from: u64,
+    lowest: u64,
+    /// The file ends there already, and its table is as close to the records as it can be.
+    is_final: bool,
 }
 
-fn read_table(disk: &dyn Disk, path: &Path, records_end: u64) -> io::Result<TableFound> {
-    let file = disk.open_read(path)?;
-    let bytes = file.bytes()?;
-    let footer = read_footer(&*file, bytes)?;
-    if footer.and_then(|footer| footer.ended).is_some_and(|it| it.records_end == records_end) {
-        return Ok(TableFound::Ended);
+impl OldTable {
+    /// Reads the table of a file; `None` if it has none, or a larger one than is ever written.
+    fn read(disk: &dyn Disk, path: &Path, records_end: u64) -> io::Result<Option<Self>> {
+        let file = disk.open_read(path)?;
+        let bytes = file.bytes()?;
+        let name = path.file_name().and_then(|name| LogName::parse(name.to_str()?));
+        let mut slots = Vec::new();
+        let (mut kept_from, mut lowest) = (bytes, bytes);
+        let found = scan(
+            &*file,
+            (records_end, bytes),
+            name.map(|name| name.zxid),
+            &mut |slot, position| {
+                lowest = position;
+                if slot.record_end() <= records_end {
+                    kept_from = position;
+                    slots.push(*slot);
+                }
+                let is_too_large = slots.len() > CUT_SLOTS_MAX;
+                Ok(if is_too_large { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+            },
+        )?;
+        let has_table = found.footer.is_some() || !slots.is_empty();
+        let Some(first) = found.first.filter(|_| has_table) else { return Ok(None) };
+        let ended = found.footer.and_then(|footer| footer.ended);
+        let table_end = found.footer.map_or(bytes, |footer| footer.table_end);
+        let is_final = ended.is_some_and(|ended| {
+            let compact = compact_table_end(records_end, slots.len() as u64) + FOOTER_BYTES;
+            ended.records_end == records_end
+                && ended.records as usize == slots.len()
+                && found.junk_end.is_none()
+                && table_end + FOOTER_BYTES == bytes
+                && (bytes == compact || compact > lowest)
+        });
+        kept_from = kept_from.min(table_end);
+        lowest = lowest.min(table_end).saturating_sub(found.garbage * SLOT_BYTES);
+        let slots = if is_final { Vec::new() } else { with_missing(&*file, slots, records_end)? };
+        let table = OldTable { first, footer: found.footer, slots, kept_from, lowest, is_final };
+        Ok(Some(table).filter(|table| table.slots.len() <= CUT_SLOTS_MAX))
     }
-    let name = path.file_name().and_then(|name| LogName::parse(name.to_str()?));
-    let mut slots = Vec::new();
-    let found = scan(&*file, (records_end, bytes), name.map(|name| name.zxid), &mut |slot| {
-        let stays = slot.record_end() <= records_end && slots.len() < CUT_SLOTS_MAX;
-        slots.extend(stays.then_some(*slot));
-        Ok(if stays { ControlFlow::Continue(()) } else { ControlFlow::Break(()) })
-    })?;
-    let Some(first) = found.first.filter(|_| found.footer.is_some() || !slots.is_empty()) else {
-        return Ok(TableFound::None);
-    };
-    let slots = with_missing(&*file, slots, records_end)?;
-    Ok(match slots.len() {
-        1..CUT_SLOTS_MAX => TableFound::Slots(first, slots),
-        _ => TableFound::None,
-    })
+
+    /// Makes the table say durably that the file ends after the records that stay.
+    fn disclaim(&self, file: &mut dyn WriteFile, records_end: u64) -> io::Result<()> {
+        let last = self.slots.iter().rev().find_map(|slot| *slot);
+        if let (Some(footer), Some(last)) = (self.footer, last) {
+            let records = u32::try_from(self.slots.len()).expect("not more than can be cut");
+            let ended = Some(EndedFile { records, last: last.zxid, records_end });
+            file.write_at(footer.table_end, &Footer { ended, ..footer }.encode())?;
+        }
+        let removed = usize::try_from(self.kept_from - self.lowest).expect("it was read");
+        if removed > 0 {
+            file.write_at(self.lowest, &vec![0; removed])?;
+        }
+        file.sync_data()
+    }
 }
 
 /// Adds slots of valid records that have none.

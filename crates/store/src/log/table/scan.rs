@@ -16,8 +16,8 @@ use crate::log::ending::{CHUNK_BYTES, ZEROS, read_exactly};
 const BLOCK: usize = FOOTER_BYTES as usize;
 const CELL: usize = SLOT_BYTES as usize;
 
-/// Called for each valid slot, in the order of the records.
-pub(super) type VisitSlot<'a> = dyn FnMut(&Slot) -> io::Result<ControlFlow<()>> + 'a;
+/// Called for each valid slot with its position, in the order of the records.
+pub(super) type VisitSlot<'a> = dyn FnMut(&Slot, u64) -> io::Result<ControlFlow<()>> + 'a;
 
 /// What was found at the end of a file.
 #[derive(Debug, Default)]
@@ -157,7 +157,7 @@ impl Scan {
                 self.above = Some(Above { zxid, record_end: slot.record_end(), position });
                 self.last = Some(slot);
                 (self.garbage, self.junk_end, self.touching) = (0, None, true);
-                return visit(&slot);
+                return visit(&slot, position);
             }
             // Left over from an interrupted cut.
             Some(_) => self.touching = false,

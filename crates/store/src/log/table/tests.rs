@@ -7,7 +7,7 @@ use crate::disk::MemoryDisk;
 use crate::log::lost::LOST_MAX;
 use crate::log::pieces::{LogFiles, PieceContent, read_pieces};
 use crate::log::writer::{LogOptions, LogWriter, SyncMode};
-use crate::log::{HEADER, RECORD_END, RECORD_HEAD_BYTES};
+use crate::log::{HEADER, RECORD_END, RECORD_HEAD_BYTES, parse_head};
 use crate::names::LogName;
 use crate::testing::*;
 
@@ -42,11 +42,17 @@ impl Sample {
         if form == Form::Ended {
             log.roll();
         }
-        let content = disk.content(&log_path(zxids[0])).unwrap();
+        Sample::of(&disk, entries)
+    }
+
+    /// The file of these txns, as it is on the disk.
+    pub(super) fn of(disk: &MemoryDisk, entries: Vec<Entry>) -> Self {
+        let first = entries[0].header.zxid.0;
+        let content = disk.content(&log_path(first)).unwrap();
         let starts = (0..=entries.len()).map(|count| log_bytes(&entries[..count]).len()).collect();
         let footer = content.len() - 64;
         let table = (footer - 32 * entries.len(), footer);
-        Sample { first: zxids[0], content, entries, starts, table }
+        Sample { first, content, entries, starts, table }
     }
 
     pub(super) fn records(&self) -> usize {
@@ -66,7 +72,7 @@ impl Sample {
         read(self.first, self.content.clone())
     }
 
-    fn zxid(&self, index: usize) -> i64 {
+    pub(super) fn zxid(&self, index: usize) -> i64 {
         self.entries[index].header.zxid.0
     }
 
@@ -77,7 +83,7 @@ impl Sample {
         RecordId { zxid: Zxid(self.zxid(index)), payload_bytes, adler: Some(adler) }
     }
 
-    fn break_record(&mut self, index: usize, how: Break) {
+    pub(super) fn break_record(&mut self, index: usize, how: Break) {
         let range = self.starts[index]..self.starts[index + 1];
         let record = &mut self.content[range];
         let end = record.len() - 1;
@@ -102,7 +108,7 @@ pub(super) enum Form {
 pub(super) const FORMS: [Form; 2] = [Form::Open, Form::Ended];
 
 #[derive(Clone, Copy, Debug)]
-enum Break {
+pub(super) enum Break {
     Zeros,
     Length,
     Body,
@@ -130,7 +136,7 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    fn lost_zxids(&self) -> Vec<i64> {
+    pub(super) fn lost_zxids(&self) -> Vec<i64> {
         self.lost.iter().map(|id| id.zxid.0).collect()
     }
 }
@@ -184,8 +190,6 @@ pub(super) fn apache_zxids(content: &[u8]) -> Vec<i64> {
     }
     zxids
 }
-
-use crate::log::parse_head;
 
 const ZXIDS: [i64; 6] = [1, 2, 3, 4, 5, 6];
 
@@ -282,7 +286,7 @@ fn every_byte() {
 }
 
 /// What the decision table says about records and slots, in order.
-fn expected(whole: &Sample, valid: &[bool], has_slot: &[bool]) -> Reading {
+pub(super) fn expected(whole: &Sample, valid: &[bool], has_slot: &[bool]) -> Reading {
     let mut reading = Reading { is_complete: true, ..Reading::default() };
     let mut before_is_lost = false;
     for index in 0..valid.len() {

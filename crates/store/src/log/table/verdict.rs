@@ -46,7 +46,7 @@ pub(in crate::log) fn judge(reader: &RecordReader, file_bytes: u64) -> io::Resul
     }
     let mut claims = Claims::new(reader, footer);
     let found =
-        scan(file, (start, file_bytes), reader.first_zxid(), &mut |slot| claims.slot(slot))?;
+        scan(file, (start, file_bytes), reader.first_zxid(), &mut |slot, _| claims.slot(slot))?;
     claims.finish(&found, reader.header_valid())?;
     let junk_end = found.junk_end.unwrap_or(start);
     let Claims { is_written, explained, next_valid, lost, .. } = claims;
