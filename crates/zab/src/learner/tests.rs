@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::*;
 use crate::io::TreeAfterCut;
+use crate::log::{Log, LogStorage};
 use crate::testing::{replica, zxid};
 
 const LINK: LinkId = LinkId(3);
@@ -272,6 +273,37 @@ fn a_tree_without_what_is_agreed_on_is_refused() {
     assert_eq!(taken, (Ok(()), vec![replay, install.clone()]));
     // The start of an epoch stands for no txn.
     assert_eq!(returns(&[zxid(4, 9), zxid(5, 0)], tree(&[])), (Ok(()), vec![install]));
+}
+
+/// What is on disk may be the only copy of something that a quorum acknowledged, so nothing of it is touched before the
+/// leader's tree is complete.
+#[test]
+fn who_cannot_use_its_files_neither_cuts_nor_appends() {
+    let plan = |plan: QuorumPacket| {
+        let (mut learner, mut replica, _, _) = told_of(LearnerKind::Follower, 5);
+        replica.log = Log::new(LogStorage::OnDisk, replica.settings.history, Zxid::ZERO, vec![]);
+        replica.start_over = true;
+        replica.voting = Voting::Suspended;
+        let mut out = Vec::new();
+        let result = learner.handle_packet(0, plan, &mut replica, &mut out);
+        result.map(|()| (learner, replica, out))
+    };
+    for zxid in [zxid(1, 1), zxid(4, 9)] {
+        let refused = plan(QuorumPacket::Trunc { zxid }).map(|_| ()).unwrap_err();
+        assert_eq!(refused, StepDownReason::LeaderRefused);
+    }
+    let empty = [QuorumPacket::Diff { zxid: zxid(4, 9) }, QuorumPacket::Trunc { zxid: Zxid::ZERO }];
+    for packet in empty {
+        let (mut learner, mut replica, mut out) = plan(packet).unwrap();
+        assert_eq!(out, [Output::BeginEmpty { link: LINK }]);
+        out.clear();
+        learner.handle_packet(0, proposal(zxid(4, 1)), &mut replica, &mut out).unwrap();
+        assert_eq!(out, []);
+        let new_leader = QuorumPacket::NewLeader { zxid: zxid(5, 0), config: Bytes::new() };
+        learner.handle_packet(0, new_leader, &mut replica, &mut out).unwrap();
+        let (zxid, voting) = (Zxid::ZERO, Voting::Suspended);
+        assert_eq!(out, [Output::InstallSnapshot { link: LINK, zxid, voting }]);
+    }
 }
 
 /// Before the plan it is not known whether the log here is a part of the leader's.

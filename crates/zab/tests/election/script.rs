@@ -5,7 +5,7 @@
 //! A vote is written `leader/zxid/epoch`. Commands:
 //! - `members WORDS` (see `membership`), `finalize MS`, `log ID ZXID EPOCH` (its own vote),
 //!   first of all;
-//! - `look ID …`, `crash ID …`, `joined ID FROM`, `epoch ID EPOCH` (it is established), `members-of
+//! - `empty ID …` (it starts without any data), `look ID …`, `crash ID …`, `joined ID FROM`, `epoch ID EPOCH` (it is established), `members-of
 //!   ID WORDS` or `members-of ID WORDS then WORDS` (the server goes by others);
 //! - `deliver` (everything, one message of each link at a time, also what follows), `deliver
 //!   FROM>TO …` (the oldest on a link), `lose FROM>TO …`, `cut FROM>TO …`, `heal`;
@@ -79,6 +79,10 @@ impl Play {
                 words.iter().for_each(|word| self.network.start(id(word)));
                 words.iter().for_each(|word| self.look(id(word)));
             }
+            "empty" => words.iter().for_each(|word| {
+                self.network.start(id(word));
+                self.server(word).set_started_empty(true);
+            }),
             "crash" => words.iter().for_each(|word| self.network.crash(id(word))),
             "joined" => self.server(words[0]).joined_by(id(words[1])),
             "epoch" => self.server(words[0]).took_epoch(number(words[1]) as u32),
