@@ -13,7 +13,7 @@ use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
 use herdsman_store::names::list_logs;
 use herdsman_store::repair::{
-    Assessment, Damage, RecordsBetween, Repair, assess, read_records, splice,
+    Assessment, Damage, Gap, RecordsBetween, Repair, assess, read_records, splice,
 };
 use herdsman_store::{
     Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid, LogOptions,
@@ -311,16 +311,32 @@ impl Storage {
         places
     }
 
-    /// Damages a record: a bit of it is turned over, or all of it becomes zeros.
-    pub fn damage_record(&self, path: &Path, record: Range<usize>, random: &mut Random) {
-        let Some(mut content) = self.disk.content(path) else { return };
+    /// Damages a record: a bit of it is turned over, or all of it becomes zeros. It stays intact if the damage cannot be
+    /// told from a torn write: the power has failed before the slots of the last batch were durable.
+    pub fn damage_noticeably(
+        &self,
+        plan: &Plan,
+        path: &Path,
+        record: Range<usize>,
+        zxid: Zxid,
+        random: &mut Random,
+    ) -> bool {
+        let Some(content) = self.disk.content(path) else { return false };
+        let mut damaged = content.clone();
         if random.per_mille(300) {
-            content[record].fill(0);
+            damaged[record].fill(0);
         } else {
             let at = record.start + random.index(record.len());
-            content[at] ^= 1 << random.below(8);
+            damaged[at] ^= 1 << random.below(8);
+        }
+        self.disk.put(path, damaged);
+        let names_it = |gap: &Gap| gap.known.iter().any(|id| id.zxid == zxid);
+        let is_noticed = |damage: Damage| damage.gaps.iter().any(names_it);
+        if self.damage(plan).is_some_and(is_noticed) {
+            return true;
         }
         self.disk.put(path, content);
+        false
     }
 
     /// Turns over a bit of some log or snapshot, or makes garbage of a few bytes. Gives how many log records that can

@@ -335,10 +335,12 @@ impl World {
             for (zxid, path, record) in records {
                 let left = copies.entry(zxid).or_insert(0);
                 if *left > 1 && self.random.per_mille(100) {
-                    *left -= 1;
                     let storage = self.servers[place].storage.clone();
-                    storage.damage_record(&path, record, &mut self.random);
-                    self.note(|| format!("{place} rots: the record of {zxid}"));
+                    if storage.damage_noticeably(&self.plan, &path, record, zxid, &mut self.random)
+                    {
+                        *left -= 1;
+                        self.note(|| format!("{place} rots: the record of {zxid}"));
+                    }
                 }
             }
         }
