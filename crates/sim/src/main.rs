@@ -27,6 +27,9 @@ struct Arguments {
     /// A rough world in which the membership changes all the time.
     #[arg(long, conflicts_with = "rough")]
     changing: bool,
+    /// A rough world in which records of several servers are damaged again and again.
+    #[arg(long, conflicts_with_all = ["rough", "changing"])]
+    rotting: bool,
     /// Let every server make a known mistake, to see it found out.
     #[arg(long)]
     mistake: Option<String>,
@@ -43,9 +46,10 @@ struct Arguments {
 
 impl Arguments {
     fn plan(&self, seed: u64) -> Plan {
-        match (self.rough, self.changing) {
-            (true, _) => Plan::rough(seed),
-            (_, true) => Plan::changing(seed),
+        match self {
+            Arguments { rough: true, .. } => Plan::rough(seed),
+            Arguments { changing: true, .. } => Plan::changing(seed),
+            Arguments { rotting: true, .. } => Plan::rotting(seed),
             _ => Plan::of(seed),
         }
     }
@@ -107,22 +111,24 @@ fn report(verdict: &Verdict, arguments: &Arguments) {
     let Verdict { seed, hash, counts, txns, simulated_ms, failure, trace } = verdict;
     let [diff, trunc, snap] = counts.plans;
     let summary = format!(
-        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff ({} from log files) {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} memberships",
+        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff ({} from log files) {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} repaired, {} memberships",
         counts.events,
         counts.leaders,
         counts.crashes,
         counts.logs_sent,
         counts.fuzzy_installs,
         counts.refusals,
+        counts.repairs,
         counts.memberships
     );
     let Some(failure) = failure else {
         return println!("{summary}: ok");
     };
     let trace = trace[trace.len().saturating_sub(arguments.lines)..].join("\n");
-    let world = match (arguments.rough, arguments.changing) {
-        (true, _) => " --rough",
-        (_, true) => " --changing",
+    let world = match arguments {
+        Arguments { rough: true, .. } => " --rough",
+        Arguments { changing: true, .. } => " --changing",
+        Arguments { rotting: true, .. } => " --rotting",
         _ => "",
     };
     println!(

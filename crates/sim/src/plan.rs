@@ -99,6 +99,8 @@ pub struct Plan {
     pub applied_late_per_mille: u64,
     /// What clients ask for besides plain reads and writes.
     pub requests: RequestKinds,
+    /// How many faults of a thousand damage records of several servers, beyond those of the kinds.
+    pub rot_per_mille: u64,
     /// A known mistake that all servers make.
     pub mistake: Option<Mistake>,
     /// A property that is not checked.
@@ -219,7 +221,17 @@ fn observer_masters(seed: u64) -> ObserverMasters {
     if seed.is_multiple_of(2) { ObserverMasters::On { seed } } else { ObserverMasters::Off }
 }
 
+/// Log files at least this large have tables of their records.
+const TABLE_BYTES_MIN: u64 = 16 << 10;
+
 impl Plan {
+    /// Whether all servers may find damaged records: only where the files say which, and where servers that lack a
+    /// record that is nowhere any more are not needed for a quorum.
+    #[must_use]
+    pub fn rots_everywhere(&self) -> bool {
+        self.pre_alloc_bytes >= TABLE_BYTES_MIN && self.membership.voters().count() >= 3
+    }
+
     /// The plan of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
@@ -282,6 +294,7 @@ impl Plan {
             applied_late_per_mille: *random.pick(&[0, 0, 200, 500]),
             requests,
             intruders: random.per_mille(150),
+            rot_per_mille: 0,
             mistake: None,
             unchecked: None,
         };
@@ -348,6 +361,32 @@ impl Plan {
             requests: RequestKinds { acls: false, ..Plan::rough(seed).requests },
             faults: FaultKinds { breaks: true, lost_disks: false, ..Plan::rough(seed).faults },
             ..Plan::rough(seed)
+        }
+    }
+
+    /// The plan of a seed in a rough world in which records of several servers are damaged again and again; each of
+    /// them is intact somewhere.
+    #[must_use]
+    pub fn rotting(seed: u64) -> Self {
+        let voters = if seed.is_multiple_of(3) { 5 } else { 3 };
+        let rough = Plan::rough(seed);
+        Plan {
+            membership: Arc::new(membership(
+                voters,
+                usize::from(seed.is_multiple_of(4)),
+                Voting::Majority,
+            )),
+            pre_alloc_bytes: TABLE_BYTES_MIN,
+            rot_per_mille: 300,
+            faults: FaultKinds {
+                crashes: true,
+                partitions: true,
+                breaks: true,
+                rot: true,
+                lost_disks: false,
+                ..rough.faults
+            },
+            ..rough
         }
     }
 

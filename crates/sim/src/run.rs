@@ -77,7 +77,7 @@ fn trace(world: &World) -> Vec<String> {
 #[must_use]
 pub fn describe(world: &World) -> Vec<String> {
     let line = |(place, server): (usize, &Server)| match &server.process {
-        None => format!("server {place}: down {:?}", server.refusal),
+        None => format!("server {place}: down {:?} {:?}", server.refusal, server.repair),
         Some(process) => {
             let zab = process.node.zab();
             format!(
@@ -124,6 +124,11 @@ fn play(world: &mut World) {
         world.restart_all();
         world.run_until(world.now_ms + IN_FLIGHT_TICKS * world.plan.tick_ms);
     }
+    // What is damaged on one server may be intact on any other.
+    world.restart_all();
+    if !repair(world) {
+        return;
+    }
     if let Some(absent) = world.all_but_a_quorum() {
         world.leave_out(&absent);
         world.restart_all();
@@ -141,6 +146,10 @@ fn play(world: &mut World) {
         if !settle(world) {
             return;
         }
+    }
+    // A server that may vote again takes another role, and its clients have to reconnect.
+    if !wait(world, settle_ticks(world), "letting all servers vote", World::is_intact) {
+        return;
     }
     world.begin_calm();
     if progress(world) {
@@ -164,10 +173,18 @@ fn wait(world: &mut World, ticks: u64, what: &str, done: impl Fn(&World) -> bool
     false
 }
 
-fn settle(world: &mut World) -> bool {
+fn repair(world: &mut World) -> bool {
+    world.is_repaired()
+        || wait(world, settle_ticks(world), "repairing servers", |world| world.is_repaired())
+}
+
+fn settle_ticks(world: &World) -> u64 {
     let ticks = SETTLE_TICKS + 3 * world.plan.init_limit_ticks;
-    let ticks = ticks.max(30_000 / world.plan.tick_ms);
-    wait(world, ticks, "finding a leader", |world| {
+    ticks.max(30_000 / world.plan.tick_ms)
+}
+
+fn settle(world: &mut World) -> bool {
+    wait(world, settle_ticks(world), "finding a leader", |world| {
         let takes_part = |server: &&Server| server.refusal.is_none() && !server.left_out;
         let state = |server: &Server| {
             let zab = server.process.as_ref().and_then(|process| process.node.zab());

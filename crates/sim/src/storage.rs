@@ -3,13 +3,18 @@
 //! Everything is done by `store`, on a [`MemoryDisk`]. Here is only what a driver adds: in which order
 //! the pieces are called, and what a failure means for the process.
 
-use std::path::Path;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use herdsman_proto::Zxid;
 use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
+use herdsman_store::names::list_logs;
+use herdsman_store::repair::{
+    Assessment, Damage, Gap, RecordsBetween, Repair, assess, read_records, splice,
+};
 use herdsman_store::{
     Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid, LogOptions,
     LogPosition, LogRange, LogWriter, MemoryDisk, PrecedingTxn, RangeError, RecoverOptions,
@@ -17,13 +22,15 @@ use herdsman_store::{
     voting, write_epoch, write_snapshot,
 };
 use herdsman_tree::Tree;
-use herdsman_zab::{EpochKind, Voting};
+use herdsman_zab::{EpochKind, InitialFiles, Voting};
 
 use crate::plan::Plan;
 use crate::random::Random;
 
+/// The head of a log record: checksum and length.
+const HEAD_BYTES: usize = 12;
 /// As long as the head of a log record.
-const GARBAGE_BYTES: u64 = 12;
+const GARBAGE_BYTES: u64 = HEAD_BYTES as u64;
 
 /// A server's disk and where its files are.
 #[derive(Clone)]
@@ -46,6 +53,8 @@ pub struct RecoveredState {
     pub tail: Vec<(Zxid, Bytes)>,
     /// Why it must not vote before a leader has brought it up to date.
     pub suspended: Option<String>,
+    /// What the files allow it to begin with.
+    pub files: InitialFiles,
 }
 
 impl Storage {
@@ -93,7 +102,53 @@ impl Storage {
         let suspended =
             voting::settle(&self.disk, &self.dirs).map_err(|error| error.to_string())?;
         let (base, tail) = self.history(plan, last)?;
-        Ok(RecoveredState { tree, epochs, base, tail, suspended })
+        let remembered =
+            herdsman_zab::Epochs { current: epochs.current, accepted: epochs.accepted };
+        let files = InitialFiles::of(last, remembered);
+        Ok(RecoveredState { tree, epochs, base, tail, suspended, files })
+    }
+
+    /// What other servers might repair, if that is why this one does not start.
+    #[must_use]
+    pub fn damage(&self, plan: &Plan) -> Option<Damage> {
+        match assess(&self.disk, &self.dirs, &Storage::options(plan)) {
+            Ok(Assessment::Damaged(damage)) => Some(damage),
+            Ok(Assessment::Whole) | Err(_) => None,
+        }
+    }
+
+    /// The records between two txns, for a server that lacks some of them.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn records(&self, after: Zxid, before: Zxid) -> Result<RecordsBetween, RangeError> {
+        read_records(self.shared(), &self.dirs, after, before)
+    }
+
+    /// Puts records of other servers into the log.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn splice(&self, plan: &Plan, repair: &Repair) -> Result<(), String> {
+        let spliced = splice(&self.disk, &self.dirs, &Storage::options(plan), repair);
+        spliced.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// What a server starts with that has damaged files and takes everything from a leader.
+    ///
+    /// # Errors
+    /// In the words of `store`.
+    pub fn open_unusable(&self, plan: &Plan, good: Zxid) -> Result<RecoveredState, String> {
+        let epochs =
+            recover_epochs(&self.disk, &self.dirs, good).map_err(|error| error.to_string())?;
+        Ok(RecoveredState {
+            tree: Tree::new(plan.tree_options()),
+            epochs,
+            base: Zxid::ZERO,
+            tail: Vec::new(),
+            suspended: Some("its files are damaged".to_owned()),
+            files: InitialFiles::Unusable,
+        })
     }
 
     fn history(&self, plan: &Plan, last: Zxid) -> Result<(Zxid, Vec<(Zxid, Bytes)>), String> {
@@ -234,6 +289,54 @@ impl Storage {
                 survives
             }
         });
+    }
+
+    /// Where the records of the log are: zxid, file, and the bytes in it.
+    #[must_use]
+    pub fn record_places(&self) -> Vec<(Zxid, PathBuf, Range<usize>)> {
+        let Ok(mut records) = self.records(Zxid(-1), Zxid(i64::MAX)) else { return Vec::new() };
+        let logs = list_logs(&self.disk, &self.dirs.log).unwrap_or_default();
+        let paths = logs.iter().map(|name| name.path(&self.dirs.log));
+        let files: Vec<_> =
+            paths.filter_map(|path| Some((self.disk.content(&path)?, path))).collect();
+        let mut places = Vec::new();
+        while let Ok(Some((zxid, payload))) = records.next_record() {
+            for (content, path) in &files {
+                let found = content.windows(payload.len()).position(|part| part == payload);
+                if let Some(at) = found {
+                    places.push((zxid, path.clone(), at - HEAD_BYTES..at + payload.len() + 1));
+                }
+            }
+        }
+        places
+    }
+
+    /// Damages a record: a bit of it is turned over, or all of it becomes zeros. It stays intact if the damage cannot be
+    /// told from a torn write: the power has failed before the slots of the last batch were durable.
+    pub fn damage_noticeably(
+        &self,
+        plan: &Plan,
+        path: &Path,
+        record: Range<usize>,
+        zxid: Zxid,
+        random: &mut Random,
+    ) -> bool {
+        let Some(content) = self.disk.content(path) else { return false };
+        let mut damaged = content.clone();
+        if random.per_mille(300) {
+            damaged[record].fill(0);
+        } else {
+            let at = record.start + random.index(record.len());
+            damaged[at] ^= 1 << random.below(8);
+        }
+        self.disk.put(path, damaged);
+        let names_it = |gap: &Gap| gap.known.iter().any(|id| id.zxid == zxid);
+        let is_noticed = |damage: Damage| damage.gaps.iter().any(names_it);
+        if self.damage(plan).is_some_and(is_noticed) {
+            return true;
+        }
+        self.disk.put(path, content);
+        false
     }
 
     /// Turns over a bit of some log or snapshot, or makes garbage of a few bytes. Gives how many log records that can

@@ -16,6 +16,7 @@ pub mod lifecycle;
 pub mod links;
 pub mod mirror;
 pub mod pipe;
+pub mod repairs;
 mod scripting;
 mod sending;
 
@@ -25,6 +26,7 @@ use std::sync::Arc;
 use herdsman_node::{Node, Now};
 use herdsman_proto::{Membership, ServerId, Zxid};
 use herdsman_store::LogWriter;
+use herdsman_store::repair::Repair;
 use herdsman_tree::Tree;
 use herdsman_zab::{LearnerPort, LinkId};
 
@@ -39,6 +41,7 @@ use disks::{Job, SnapshotTask};
 use faults::FaultState;
 use links::Link;
 pub use mirror::Mirror;
+use repairs::SetAside;
 
 /// Lines of the trace that are kept.
 const TRACE_LINES_MAX: usize = 4000;
@@ -150,6 +153,11 @@ pub enum Event {
     Fault,
     /// The power fails in several places.
     PowerFails,
+    /// A server that has to be repaired asks another one.
+    Repair {
+        /// Which.
+        place: ServerIndex,
+    },
     /// A host that is no member does something.
     Intruder,
 }
@@ -213,6 +221,10 @@ pub struct Server {
     pub process: Option<Box<Process>>,
     /// Why it did not start.
     pub refusal: Option<String>,
+    /// What it lacks, if it waits for records of others.
+    pub repair: Option<Repair>,
+    /// What it had before it joined with unusable files.
+    pub set_aside: Option<SetAside>,
     /// How many log records its rotten disk may have damaged. If any, it may refuse to start.
     pub rotten: usize,
     /// It has lost its disk, and may not vote yet.
@@ -308,6 +320,8 @@ pub struct Counts {
     pub fuzzy_installs: u64,
     /// Servers that refused to start from a rotten disk.
     pub refusals: u64,
+    /// Servers that found damage which others might repair.
+    pub repairs: u64,
     /// Memberships that a server has put in force.
     pub memberships: u64,
     /// Answers of servers without a leader.
@@ -448,6 +462,7 @@ impl World {
             Event::AskStopped { place } => self.ask_stopped(place),
             Event::Fault => self.next_fault(),
             Event::PowerFails => self.crash_many(),
+            Event::Repair { place } => self.repair_step(place),
             Event::Intruder => self.intruder_acts(),
         }
     }
@@ -468,6 +483,7 @@ impl World {
             | Event::ToClient { .. }
             | Event::Client { .. }
             | Event::Resume { .. }
+            | Event::Repair { .. }
             | Event::AskStopped { .. }
             | Event::Fault
             | Event::PowerFails
@@ -561,6 +577,8 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         life: 0,
         process: None,
         refusal: None,
+        repair: None,
+        set_aside: None,
         rotten: 0,
         lost: false,
         mirror: Mirror::default(),

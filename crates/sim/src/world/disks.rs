@@ -282,6 +282,7 @@ impl World {
                 process.delivered = Zxid::ZERO;
                 self.servers[place].mirror = mirror;
                 self.servers[place].flushed = zxid;
+                self.servers[place].set_aside = None;
                 JobResult::Yes(PeerInput::SnapshotInstalled { zxid, in_tree })
             }
             Err(error @ InstallError::Fuzzy { .. }) => {

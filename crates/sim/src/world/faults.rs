@@ -4,10 +4,10 @@
 //! are under way at a time is not limited, so an ensemble may lose its majority for a while. Rot is the
 //! exception, because it can cost a server all it has: a quorum's disks stay sound.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use herdsman_node::Input;
-use herdsman_proto::{ServerState, SessionId};
+use herdsman_proto::{ServerState, SessionId, Zxid};
 use herdsman_store::dir_bytes;
 use herdsman_tree::sweep::{SweepPosition, SweepTime};
 use herdsman_zab::quorum::Electorate;
@@ -69,6 +69,9 @@ impl World {
         }
         self.start_faults();
         let kinds = self.plan.faults;
+        if self.plan.rot_per_mille > 0 && self.random.per_mille(self.plan.rot_per_mille) {
+            return self.rot_everywhere();
+        }
         let place = self.random.index(self.servers.len());
         match self.random.below(109) {
             0..17 if kinds.crashes => self.crash(place),
@@ -93,6 +96,7 @@ impl World {
             }
             83..87 if kinds.slow_disks => self.servers[place].slow ^= true,
             87..91 if kinds.lost_disks => self.lose_some_disk(),
+            87..91 if kinds.rot && self.plan.rots_everywhere() => self.rot_everywhere(),
             87..91 if kinds.rot => self.rot(place),
             91..95 if kinds.pauses => self.stop_some_server(place),
             95..97 if kinds.clock_jumps => self.servers[place].clock.jump(&mut self.random),
@@ -308,6 +312,40 @@ impl World {
         }
     }
 
+    /// Several servers crash, and find damaged records when they start again. Each record is intact on some server, so
+    /// all of it can be repaired.
+    fn rot_everywhere(&mut self) {
+        for place in 0..self.servers.len() {
+            if self.random.per_mille(600) {
+                self.crash(place);
+            }
+        }
+        let places: Vec<_> =
+            self.servers.iter().map(|server| server.storage.record_places()).collect();
+        let mut copies = BTreeMap::new();
+        for (server, records) in self.servers.iter().zip(&places) {
+            for (zxid, ..) in records.iter().filter(|(zxid, ..)| *zxid <= server.flushed) {
+                *copies.entry(*zxid).or_insert(0) += 1;
+            }
+        }
+        for (place, records) in places.into_iter().enumerate() {
+            if self.servers[place].process.is_some() || self.servers[place].repair.is_some() {
+                continue;
+            }
+            for (zxid, path, record) in records {
+                let left = copies.entry(zxid).or_insert(0);
+                if *left > 1 && self.random.per_mille(100) {
+                    let storage = self.servers[place].storage.clone();
+                    if storage.damage_noticeably(&self.plan, &path, record, zxid, &mut self.random)
+                    {
+                        *left -= 1;
+                        self.note(|| format!("{place} rots: the record of {zxid}"));
+                    }
+                }
+            }
+        }
+    }
+
     /// No fault happens any more, and all that is broken is mended; servers that cannot write, or would
     /// not start, are left to [`World::restart_all`] and [`World::replace_rotten`].
     pub fn end_faults(&mut self) {
@@ -336,9 +374,8 @@ impl World {
         for index in (1..order.len()).rev() {
             order.swap(index, self.random.index(index + 1));
         }
-        let is_needed = |place: &ServerIndex| {
-            self.servers[*place].is_sound() && self.servers[*place].pending().is_none()
-        };
+        let is_needed =
+            |place: &ServerIndex| self.may_vote(*place) && self.servers[*place].pending().is_none();
         order.sort_by_key(is_needed);
         let mut present: BTreeSet<ServerIndex> = order.iter().copied().collect();
         let voters = self.plan.membership.voters().collect::<BTreeSet<_>>();
@@ -355,7 +392,16 @@ impl World {
             }
         }
         let is_changing = present.iter().any(|place| self.servers[*place].pending().is_some());
-        (!is_changing).then_some(absent)
+        // Servers without any data may not vote without all others.
+        let voting = present.iter().copied().filter(|place| self.may_vote(*place)).collect();
+        (!is_changing && self.have_quorums(&voting)).then_some(absent)
+    }
+
+    /// Whether a server is sound, and not empty while others have a history.
+    fn may_vote(&self, place: ServerIndex) -> bool {
+        let is_empty = |server: &Server| server.flushed == Zxid::ZERO;
+        let server = &self.servers[place];
+        server.is_sound() && (!is_empty(server) || self.servers.iter().all(is_empty))
     }
 
     /// Whether some servers are a quorum of every membership that one of them goes by.
@@ -423,8 +469,8 @@ impl World {
                 self.note(|| format!("{place} gets a new disk"));
                 self.servers[place].storage = Storage::new();
                 self.servers[place].rotten = 0;
-                self.servers[place].mirror.reset(herdsman_proto::Zxid::ZERO);
-                self.servers[place].flushed = herdsman_proto::Zxid::ZERO;
+                self.servers[place].mirror.reset(Zxid::ZERO);
+                self.servers[place].flushed = Zxid::ZERO;
                 self.report(&Fact::LostDisk { place });
                 self.start(place);
             }

@@ -10,7 +10,7 @@ use herdsman_node::{Node, Outputs, StorageState, membership_of};
 use herdsman_proto::Zxid;
 use herdsman_store::SyncMode;
 use herdsman_tree::Tree;
-use herdsman_zab::{Epochs, InitialFiles, InitialState, Voting};
+use herdsman_zab::{Epochs, InitialState, Voting};
 
 use super::disks::Job;
 use super::{Event, Process, ServerIndex, World};
@@ -19,7 +19,7 @@ use crate::storage::{RecoveredState, Storage};
 impl World {
     /// Starts a server that is down. It may refuse, if its disk is rotten.
     pub fn start(&mut self, place: ServerIndex) {
-        if self.servers[place].refusal.is_some() {
+        if self.servers[place].refusal.is_some() || self.servers[place].repair.is_some() {
             return;
         }
         let process = self.servers[place].process.as_ref();
@@ -30,12 +30,21 @@ impl World {
             Some(_) => return,
         }
         match self.servers[place].storage.open(&self.plan) {
-            Ok(found) => self.join(place, found),
-            Err(why) => self.refuse(place, why),
+            Ok(found) => {
+                self.servers[place].set_aside = None;
+                self.join(place, found);
+            }
+            Err(why) => {
+                self.take_back(place);
+                match self.servers[place].storage.damage(&self.plan) {
+                    Some(damage) if !self.servers[place].full => self.begin_repair(place, damage),
+                    _ => self.refuse(place, why),
+                }
+            }
         }
     }
 
-    fn refuse(&mut self, place: ServerIndex, why: String) {
+    pub(super) fn refuse(&mut self, place: ServerIndex, why: String) {
         self.note(|| format!("{place} refuses to start: {why}"));
         let sync_failed = std::mem::take(&mut self.servers[place].sync_fails);
         if self.servers[place].full || sync_failed {
@@ -50,9 +59,10 @@ impl World {
         self.servers[place].refusal = Some(why);
     }
 
-    fn join(&mut self, place: ServerIndex, found: RecoveredState) {
-        let RecoveredState { tree, epochs, base, tail, suspended } = found;
+    pub(super) fn join(&mut self, place: ServerIndex, found: RecoveredState) {
+        let RecoveredState { tree, epochs, base, tail, suspended, files } = found;
         let server = &mut self.servers[place];
+        server.lost |= suspended.is_some();
         server.life += 1;
         server.crash_after = None;
         let last = tree.last_zxid();
@@ -77,7 +87,7 @@ impl World {
             epochs,
             base,
             tail,
-            files: InitialFiles::of(last, epochs),
+            files,
         };
         let mut out = Outputs::default();
         let node = Node::join(
@@ -112,6 +122,8 @@ impl World {
     pub fn crash(&mut self, place: ServerIndex) {
         if let Some(process) = self.servers[place].process.take() {
             self.crash_process(place, process);
+        } else if self.servers[place].repair.take().is_some() {
+            self.restart_unless_over(place);
         }
     }
 
