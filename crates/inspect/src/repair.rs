@@ -16,6 +16,7 @@ mod steps;
 
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
+use herdsman_store::archive::history::end_history;
 use herdsman_store::{EpochFile, RealDisk, read_epoch, voting};
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
@@ -103,6 +104,8 @@ In an ensemble whose other members are up, it is better to start with an empty v
 /// This must be durable before anything is given up.
 fn suspend_voting(location: &Location, disk: &ToolDisk, console: &mut Console<'_>) -> Result<()> {
     let data = &location.dirs.data;
+    // What comes after the loss must not continue the archive of what came before.
+    end_history(disk, &location.dirs)?;
     let is_member = location.data_dir.join("myid").exists()
         || read_epoch(&RealDisk, data, EpochFile::Accepted)?.is_some_and(|epoch| epoch > 0);
     if !is_member {

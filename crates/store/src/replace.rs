@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use herdsman_tree::Tree;
 
+use crate::archive;
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at, read_whole, remove_if_there};
 use crate::epoch::{EpochFile, Epochs};
 use crate::install::{
@@ -193,6 +194,8 @@ pub(crate) fn take_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt>
         return Ok(());
     }
     voting::allow(disk, dirs).map_err(|VotingError { path, source }| IoErrorAt { path, source })?;
+    // The zxids after the restored state may be given again.
+    archive::history::forget(disk, dirs)?;
     for file in staged {
         let (from, to) = (dirs.data.join(installing_name(file)), dirs.data.join(file.name()));
         disk.rename(&from, &to).map_err(io_at(&from))?;
