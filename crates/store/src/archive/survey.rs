@@ -77,6 +77,8 @@ pub struct Survey {
     pub damaged: Vec<(PathBuf, String)>,
     /// Where the given time is; `None` if no txn is later.
     pub cut: Option<TimeCut>,
+    /// Txns that exist and that a log must not skip.
+    known: Vec<Zxid>,
 }
 
 impl Survey {
@@ -84,6 +86,16 @@ impl Survey {
     #[must_use]
     pub fn last(&self) -> Option<TxnPoint> {
         self.spans.last().map(|span| span.last)
+    }
+
+    /// The first point in a span that can be restored, from snapshots with these ends ([`fuzzy_end`]).
+    #[must_use]
+    pub fn first_point(&self, span: &Span, ends: &[Zxid]) -> Option<Zxid> {
+        let reaches = |end: Zxid| {
+            let is_inside = (span.first.zxid..=span.last.zxid).contains(&end);
+            is_inside || follows_through(&self.known, end, span.first.zxid)
+        };
+        ends.iter().copied().filter(|end| reaches(*end)).min()
     }
 
     /// The holes, in order.
@@ -97,8 +109,8 @@ pub fn survey(disk: &dyn Disk, dir: &Path, time_ms: Option<i64>) -> io::Result<S
     let snapshots = list_snapshots(disk, dir)?;
     let mut known = missing_txns(disk, dir)?;
     known.extend(snapshots.iter().map(|name| name.zxid));
-    let found = Survey { snapshots, ..Survey::default() };
-    let mut reading = Reading { known, time_ms, found };
+    let found = Survey { snapshots, known, ..Survey::default() };
+    let mut reading = Reading { time_ms, found };
     for name in list_logs(disk, dir)? {
         reading.file(disk, &name.path(dir))?;
     }
@@ -120,8 +132,6 @@ pub fn fuzzy_end(
 }
 
 struct Reading {
-    /// Txns that exist and that the log must not skip.
-    known: Vec<Zxid>,
     time_ms: Option<i64>,
     found: Survey,
 }
@@ -162,7 +172,8 @@ impl Reading {
         if last.is_some_and(|last| txn.zxid <= last.zxid) {
             return;
         }
-        let continues = last.is_some_and(|last| follows_through(&self.known, last.zxid, txn.zxid));
+        let continues =
+            last.is_some_and(|last| follows_through(&self.found.known, last.zxid, txn.zxid));
         self.note_time(last, txn, continues);
         match self.found.spans.last_mut() {
             Some(span) if continues => {
