@@ -4,10 +4,12 @@
 mod advisories;
 mod bench;
 mod chaos;
+mod damage;
 mod digest;
 mod ensemble;
 mod failover;
 mod fixtures;
+mod fuzz;
 mod hostile;
 mod instructions;
 mod interop;
@@ -85,6 +87,8 @@ enum Task {
     },
     /// Kill, pause and cut off the servers of an ensemble under load; nothing may be lost.
     Chaos(chaos::Options),
+    /// Damage log entries of three servers in every combination, and check that the ensemble heals itself.
+    Damage(damage::Options),
     /// Measure the write outage when a leader is killed.
     Failover(failover::Options),
     /// Pause a leader until another is elected, and check that it does not answer syncs with old data.
@@ -110,6 +114,11 @@ enum Task {
     /// Counts do not depend on how busy the machine is. A case that needs more than the tolerance
     /// allows fails; valgrind is installed where it is missing.
     Instructions(instructions::Options),
+    /// Look for inputs that break a decoder, for some minutes.
+    ///
+    /// Guided by coverage if a nightly toolchain and cargo-fuzz are installed (`cargo install cargo-fuzz`),
+    /// else with random mutations of the seeds.
+    Fuzz(fuzz::Options),
     /// Make known mistakes in a copy of the sources, and check that the simulator finds each of them.
     ///
     /// The mistakes are the patches in crates/sim/mistakes. Takes about a minute for each.
@@ -139,6 +148,7 @@ fn execute(task: Task) -> Result<()> {
             interop::run(suite, server, seconds, &arguments)
         }
         Task::Chaos(options) => chaos::run(&options),
+        Task::Damage(options) => damage::run(&options),
         Task::Failover(options) => failover::run(&options),
         Task::StaleSyncs(options) => stale_syncs::run(&options),
         Task::Hostile(options) => hostile::run(&options),
@@ -146,6 +156,7 @@ fn execute(task: Task) -> Result<()> {
         Task::Bench(options) => bench::run(&options),
         Task::Scale(options) => scale::run(&options),
         Task::Mistakes(options) => mistakes::run(&options),
+        Task::Fuzz(options) => fuzz::run(&options),
         Task::Fixtures => {
             peers::install(&[Peer::Java, Peer::Zookeeper, Peer::Zookeeper38])?;
             fixtures::make()

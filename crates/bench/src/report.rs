@@ -1,8 +1,8 @@
-//! What was measured, as numbers: the engine fills it in, tables, JSON and plots are made of it, and
-//! programs that start servers read it back. Nothing here measures, and nothing here prints.
+//! The results of a run as numbers: the engine fills it in, tables, JSON and plots are made from it, and
+//! programs that start servers read it. Nothing is measured or printed here.
 //!
-//! A report has rows. A row is one workload against one target; its rounds were interleaved with those of the
-//! other targets, so that a bad moment of the machine falls on all of them.
+//! A report has rows. A row is one workload against one target; its rounds were interleaved with those of
+//! the other targets, so that a disturbance of the machine affects all of them.
 
 pub mod json;
 pub mod plot;
@@ -13,23 +13,23 @@ pub mod units;
 
 use serde::{Deserialize, Serialize};
 
-/// One run of the load generator.
+/// A run of the load generator.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Where it ran.
+    /// The machine.
     pub machine: Machine,
-    /// In the order in which they were asked for: all targets of the first workload, then of the next.
+    /// The rows, in the requested order: all targets of the first workload, then of the next.
     pub rows: Vec<Row>,
-    /// What the disk can do, if that was asked for.
+    /// The limits of the disk, if they were measured.
     pub disk: Option<DiskLimit>,
 }
 
-/// The machine, as far as it explains numbers.
+/// The machine, as far as it explains the results.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     /// Cores that this process may use.
     pub cores: usize,
-    /// The processor's own name.
+    /// The processor's name.
     pub processor: String,
     /// Kernel and release.
     pub system: String,
@@ -38,7 +38,7 @@ pub struct Machine {
 /// One workload against one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// As on the command line: `get`, `set`, `mixed`.
+    /// The workload as on the command line: `get`, `set`, `mixed`.
     pub workload: String,
     /// The target's name; [`ECHO`] is the roofline.
     pub target: String,
@@ -46,38 +46,38 @@ pub struct Row {
     pub connections: usize,
     /// Requests that a connection keeps in flight.
     pub depth: usize,
-    /// Bytes of a value.
+    /// Size of a value in bytes.
     pub value_bytes: usize,
     /// Znodes that the workload works on.
     pub keys: usize,
-    /// One for each round.
+    /// The rounds.
     pub rounds: Vec<Round>,
 }
 
-/// The target whose server only answers, and does nothing.
+/// The target whose server only replies and does nothing else.
 pub const ECHO: &str = "echo";
 
-/// The target that others are compared with if it is there.
+/// The target that others are compared with, if it is present.
 pub const APACHE: &str = "apache";
 
 /// One round against one target.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Operations that were answered well.
+    /// Operations that succeeded.
     pub ops: u64,
-    /// Operations that were answered with an error, wrongly, or not at all.
+    /// Operations that failed, had a wrong reply, or none.
     pub errors: u64,
-    /// The first error, in words.
+    /// The first error.
     pub first_error: Option<String>,
-    /// How long was measured.
+    /// The duration of the measurement.
     pub seconds: f64,
     /// From request to reply, in microseconds.
     pub latency: Latency,
-    /// The longest time in which no reply came at all, in microseconds.
+    /// The longest time without any reply, in microseconds.
     pub longest_gap_us: u64,
 }
 
-/// Percentiles, in microseconds with a fraction: a loopback reply takes tens of them.
+/// Percentiles in microseconds, with fractions: a loopback reply takes only tens of microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latency {
     /// Half are faster.
@@ -86,20 +86,20 @@ pub struct Latency {
     pub p99_us: f64,
     /// 999 of 1000 are faster.
     pub p999_us: f64,
-    /// The slowest.
+    /// The maximum.
     pub max_us: f64,
 }
 
-/// A loop of small appends, each made durable before the next.
+/// The results of a loop of small appends, each made durable before the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskLimit {
     /// Appends made durable in a second.
     pub syncs_per_second: f64,
-    /// Of one append and its `fdatasync`, in microseconds.
+    /// Latency of one append and its `fdatasync`, in microseconds.
     pub sync: Latency,
     /// Bytes in one append.
     pub bytes: usize,
-    /// The same with several appends made durable by one `fdatasync`, as a server under load does it.
+    /// The same with several appends for each `fdatasync`, as a server does under load.
     #[serde(default)]
     pub batched: BatchedSyncs,
 }
@@ -111,7 +111,7 @@ pub struct BatchedSyncs {
     pub appends: usize,
     /// Appends made durable in a second.
     pub appends_per_second: f64,
-    /// Of one batch and its `fdatasync`, in microseconds.
+    /// Latency of one batch and its `fdatasync`, in microseconds.
     pub sync: Latency,
 }
 
@@ -124,7 +124,7 @@ impl Round {
 }
 
 impl Row {
-    /// The median of what the rounds say.
+    /// The median of `value` over the rounds.
     #[must_use]
     pub fn median(&self, of: impl Fn(&Round) -> f64) -> f64 {
         let mut values: Vec<f64> = self.rounds.iter().map(of).collect();
@@ -142,8 +142,8 @@ impl Row {
         self.median(Round::rate)
     }
 
-    /// How far the round that is farthest from the median is away from it, as a share of the median. `None`
-    /// says that there is nothing to compare.
+    /// The largest deviation of a round from the median, as a fraction of the median. `None` if there are
+    /// fewer than two rounds.
     #[must_use]
     pub fn spread(&self) -> Option<f64> {
         let median = self.rate();
@@ -154,7 +154,7 @@ impl Row {
         Some(farthest.fold(0.0, f64::max) / median)
     }
 
-    /// Percentiles: the median of the rounds, but the slowest request of all of them.
+    /// Percentiles: the median of the rounds, but the maximum over all of them.
     #[must_use]
     pub fn latency(&self) -> Latency {
         Latency {
@@ -171,7 +171,7 @@ impl Row {
         self.rounds.iter().map(|round| round.longest_gap_us).max().unwrap_or(0)
     }
 
-    /// Operations that were answered well, and those that were not, in all rounds.
+    /// Operations that succeeded and operations that failed, in all rounds.
     #[must_use]
     pub fn ops_and_errors(&self) -> (u64, u64) {
         self.rounds
@@ -179,13 +179,13 @@ impl Row {
             .fold((0, 0), |(ops, errors), round| (ops + round.ops, errors + round.errors))
     }
 
-    /// Connections and depth, as people say it.
+    /// Connections and depth, for display.
     #[must_use]
     pub fn shape(&self) -> String {
         format!("{} × {}", self.connections, self.depth)
     }
 
-    /// Whether the other one is the same workload in the same shape, against whatever target.
+    /// Whether the other row has the same workload and shape, against any target.
     #[must_use]
     pub fn is_like(&self, other: &Row) -> bool {
         let shape = |row: &Row| (row.connections, row.depth, row.value_bytes, row.keys);
@@ -194,7 +194,7 @@ impl Row {
 }
 
 impl Report {
-    /// Names of the targets in the order in which they appear; [`ECHO`] is not among them.
+    /// Names of the targets in order of appearance, without [`ECHO`].
     #[must_use]
     pub fn targets(&self) -> Vec<&str> {
         let mut targets = Vec::new();
@@ -207,8 +207,8 @@ impl Report {
         targets
     }
 
-    /// The target that the others are compared with: `apache` if there is one, else the last. With fewer than
-    /// two targets there is none.
+    /// The target that the others are compared with: `apache` if it is present, else the last. With fewer
+    /// than two targets there is none.
     #[must_use]
     pub fn baseline(&self) -> Option<&str> {
         let targets = self.targets();
@@ -218,14 +218,14 @@ impl Report {
         targets.iter().find(|name| **name == APACHE).or(targets.last()).copied()
     }
 
-    /// How many times as fast as the same workload against another target, if both did anything.
+    /// The rate relative to that of the same workload against another target, if both have one.
     #[must_use]
     pub fn ratio(&self, row: &Row, target: &str) -> Option<f64> {
         let (rate, other) = (row.rate(), self.beside(row, target)?.rate());
         (rate > 0.0 && other > 0.0).then(|| rate / other)
     }
 
-    /// The same workload in the same shape against another target.
+    /// The row with the same workload and shape against another target.
     #[must_use]
     pub fn beside(&self, row: &Row, target: &str) -> Option<&Row> {
         self.rows.iter().find(|other| other.target == target && row.is_like(other))

@@ -40,7 +40,7 @@ pub(crate) fn run_to_end<L: Load + Send>(
     }
     match loads.pop() {
         Some(metered) => Ok(metered.load),
-        None => bail!("the load went missing"),
+        None => bail!("the load was lost"),
     }
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Script<F> {
     paths: Vec<String>,
     next: usize,
     request: F,
-    /// An error that counts as success: the znode exists already, or is gone already.
+    /// An error that counts as success: the znode exists already, or is deleted already.
     tolerated: ErrorCode,
 }
 

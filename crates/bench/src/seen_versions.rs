@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn going_back_is_seen_on_the_lane_that_saw_more() {
+    fn going_back_is_detected_on_the_lane_that_saw_more() {
         let mut seen = SeenVersions::new(2);
         seen.read(0, 5, &stat(2, 20)).unwrap();
         seen.read(0, 5, &stat(2, 20)).unwrap();
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn own_writes_are_seen_and_come_in_order() {
+    fn own_writes_are_visible_and_in_order() {
         let mut seen = SeenVersions::new(1);
         seen.wrote(0, 5, &stat(3, 30)).unwrap();
         assert!(seen.read(0, 5, &stat(2, 20)).is_err());
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn stats_that_cannot_be_true() {
+    fn impossible_stats_are_detected() {
         check_stat(&stat(0, 1), 100).unwrap();
         assert!(check_stat(&stat(0, 1), 99).is_err());
         assert!(check_stat(&stat(-1, 1), 100).is_err());

@@ -230,7 +230,7 @@ fn mark_text(keys: u32, value_bytes: usize) -> String {
     format!("{MARK} keys={keys} value-bytes={value_bytes}")
 }
 
-/// Returns the number of keys and the size of a value; 0 if the mark does not say.
+/// Returns the number of keys and the size of a value; 0 if the mark does not contain them.
 fn parse_mark(mark: &[u8]) -> (u32, usize) {
     let text = String::from_utf8_lossy(mark);
     let number = |name: &str| {

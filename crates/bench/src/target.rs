@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_target_says_whether_it_is_secured_and_its_hosts_keep_their_names() {
+    fn a_target_keeps_its_tls_flag_and_host_names() {
         let spec: TargetSpec = "a=tls://zk1:7,[::1],10.0.0.1".parse().unwrap();
         assert_eq!((spec.is_secured, spec.servers[0].as_str()), (true, "zk1:7"));
         let hosts: Vec<_> = spec.servers.iter().map(|server| host_of(server)).collect();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn targets_as_they_are_written() {
+    fn targets_are_parsed() {
         for (text, expected) in [
             ("herdsman=127.0.0.1:2181", Ok(("herdsman", vec!["127.0.0.1:2181"]))),
             ("a=h1:1,h2:2, h3:3", Ok(("a", vec!["h1:1", "h2:2", "h3:3"]))),

@@ -88,7 +88,7 @@ mod tests {
     use herdsman_proto::WriteRequest;
 
     #[test]
-    fn a_patched_frame_is_the_request_encoded_afresh() {
+    fn a_patched_frame_equals_a_newly_encoded_request() {
         let family = Family::new("/bench", "keys", 10);
         let make = |path: &str, value: &[u8]| {
             let path = path.to_owned();

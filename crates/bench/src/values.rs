@@ -35,7 +35,10 @@ pub(crate) fn check_value(key: u32, value_bytes: usize, value: &[u8]) -> Checked
     let whole = chunks.by_ref().zip(&mut pattern).all(|(chunk, word)| chunk == word.to_be_bytes());
     let last = chunks.remainder();
     let word = words(key, count).nth(value.len() / NUMBER_BYTES).unwrap_or_default();
-    check(whole && *last == word.to_be_bytes()[..last.len()], "the value is torn or made up")
+    check(
+        whole && *last == word.to_be_bytes()[..last.len()],
+        "the value is a mixture of two values, or was never written",
+    )
 }
 
 fn check(holds: bool, otherwise: &str) -> Checked<()> {
@@ -55,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_written_is_right_for_its_key_only() {
+    fn a_value_is_right_for_its_key_only() {
         for bytes in [0, 1, 7, 8, 9, 15, 16, 17, 24, 99, 100, 1000] {
             let mut value = vec![0; bytes];
             write_value(0x0102_0304, 9, &mut value);
@@ -68,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_byte_of_a_value_is_seen() {
+    fn every_flipped_byte_of_a_value_is_detected() {
         let mut value = vec![0; 103];
         write_value(5, 77, &mut value);
         for at in 0..value.len() {

@@ -63,7 +63,7 @@ pub enum ErrorKind {
     /// The session is attached to another server.
     #[error("the session has moved to another server")]
     SessionMoved,
-    /// The session is over: its ephemeral znodes and watches are gone.
+    /// The session is over: its ephemeral znodes and watches are deleted.
     #[error("the session has expired")]
     SessionExpired,
     /// The client was closed.
@@ -478,8 +478,8 @@ mod tests {
 
     #[test]
     fn each_kind_has_its_own_method() {
-        type Question = fn(&Error) -> bool;
-        let questions: [(Question, ErrorKind); 10] = [
+        type Predicate = fn(&Error) -> bool;
+        let questions: [(Predicate, ErrorKind); 10] = [
             (Error::is_no_node, ErrorKind::NoNode),
             (Error::is_node_exists, ErrorKind::NodeExists),
             (Error::is_bad_version, ErrorKind::BadVersion),

@@ -85,7 +85,7 @@ impl Fenced {
         self.single(Op::delete(path)).await.map(drop)
     }
 
-    /// Executes all of these writes, or none, and none if the lock's node is gone.
+    /// Executes all of these writes, or none, and none if the lock's node no longer exists.
     pub async fn transaction(&self, ops: impl IntoIterator<Item = Op>) -> Result<Vec<OpResult>> {
         let checks = self.guards.len();
         let guarded = self.guards.iter().map(Guard::check).chain(ops);

@@ -148,7 +148,7 @@ impl Hosts {
     fn order_for_move(&mut self, before: &[HostPort]) {
         let (mut stayed, mut newcomers): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.round).into_iter().partition(|host| before.contains(host));
-        let probability = newcomer_probability(before.len(), stayed.len(), newcomers.len());
+        let probability = new_server_probability(before.len(), stayed.len(), newcomers.len());
         while !(stayed.is_empty() && newcomers.is_empty()) {
             let is_drawn = self.rng.f64() < probability;
             let newcomer = stayed.is_empty() || (is_drawn && !newcomers.is_empty());
@@ -188,7 +188,7 @@ impl Hosts {
 /// If m ≥ n, the servers that stayed have enough. Otherwise each of them lacks 1/m − 1/n, and the
 /// clients that move are those of the n − k servers that left, (n − k)/n of all: so of those,
 /// k(n − m) / m(n − k) go to a server that stayed.
-fn newcomer_probability(count_before: usize, stayed: usize, newcomers: usize) -> f64 {
+fn new_server_probability(count_before: usize, stayed: usize, newcomers: usize) -> f64 {
     let count_now = stayed + newcomers;
     if count_now >= count_before {
         return 1.0;
@@ -281,7 +281,7 @@ mod tests {
             let others: BTreeSet<_> = (0..3).map(|_| now(&mut hosts)).collect();
             assert_eq!(others.len(), 3);
             assert_eq!([after_pause(&mut hosts), now(&mut hosts)], ["d", "b"]);
-            // One that has just failed comes last all the same.
+            // A preferred server that has just failed still comes last.
             hosts.succeeded();
             assert_eq!(now(&mut hosts), "d");
             let rest: Vec<_> = (0..4).map(|_| now(&mut hosts)).collect();
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_moves_for_balance_goes_to_a_newcomer_first() {
+    fn a_client_that_moves_for_balance_tries_a_new_server_first() {
         let mut movers = 0;
         for seed in 0..100 {
             let mut hosts = hosts("a,b", seed);
@@ -424,7 +424,7 @@ mod tests {
                 *targets.entry(now(&mut hosts)).or_insert(0) += 1;
             }
         }
-        // Half have moved, to c or d. Each then finds one newcomer and two others that are left.
+        // Half have moved, to c or d. Each then has one new server and two others left to try.
         assert!((1350..1650).contains(&targets["a"]), "{targets:?}");
         assert!((650..850).contains(&targets["c"]), "{targets:?}");
     }

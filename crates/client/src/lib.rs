@@ -51,7 +51,7 @@
 //!
 //! # Features
 //! The features `blocking`, `json`, `sasl` and `tls` are on by default, `kerberos` is not. Without any
-//! of them, the client speaks plain TCP and has about a third of the dependencies.
+//! of them, the client uses plain TCP and has about a third of the dependencies.
 
 mod backoff;
 #[cfg(feature = "blocking")]

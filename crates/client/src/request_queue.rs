@@ -178,7 +178,7 @@ impl RequestQueue {
 
     fn put_removal(&self, path: &str, kind: WatcherType, to: ReplyTo) {
         let request = Request::Read(ReadRequest::RemoveWatches { path: path.into(), kind });
-        // A closed queue means that the watches are gone anyway.
+        // A closed queue means that the watches no longer exist.
         let _ = self.put(&request, to, None, None);
     }
 

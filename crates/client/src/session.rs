@@ -253,7 +253,7 @@ impl Session {
     /// [`Session::timeout`] later the servers may end it. The reply itself came later than this,
     /// but servers count from the request.
     #[must_use]
-    pub fn last_heard(&self) -> Instant {
+    pub fn last_contact(&self) -> Instant {
         self.shared().identity().last_confirmed
     }
 

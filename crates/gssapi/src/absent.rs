@@ -1,32 +1,32 @@
-//! What stands in for the library where it is not built: types that nothing can be made of.
+//! Placeholders for builds without the GSSAPI library: types without values.
 
 use crate::{
     AcceptingContext, AcceptorKeys, GssapiError, InitiatorKeys, Progress, SecurityContext,
 };
 
-/// One who is logged in to.
+/// The accepting side.
 #[derive(Debug)]
 pub enum Acceptor {}
 
 impl Acceptor {
-    /// Says that there is none.
+    /// Returns [`GssapiError::NotBuilt`].
     pub fn new(_: &AcceptorKeys) -> Result<Self, GssapiError> {
         Err(GssapiError::NotBuilt)
     }
 }
 
-/// One who logs in.
+/// The initiating side.
 #[derive(Debug)]
 pub enum Initiator {}
 
 impl Initiator {
-    /// Says that there is none.
+    /// Returns [`GssapiError::NotBuilt`].
     pub fn new(_: &InitiatorKeys, _service: &str) -> Result<Self, GssapiError> {
         Err(GssapiError::NotBuilt)
     }
 }
 
-/// Says that there is none.
+/// Returns [`GssapiError::NotBuilt`].
 pub fn default_realm() -> Result<String, GssapiError> {
     Err(GssapiError::NotBuilt)
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_wants_kerberos_is_told_how_to_get_it() {
+    fn the_error_names_the_feature_to_build_with() {
         let keys = AcceptorKeys { principal: "zk/a@HERD".to_owned(), key_table: None };
         let error = Acceptor::new(&keys).unwrap_err().to_string();
         assert!(error.ends_with("build it with `cargo build --features kerberos`"), "{error}");

@@ -1,16 +1,17 @@
-//! Kerberos, as the system's GSSAPI library speaks it (RFC 2743, RFC 4121).
+//! Kerberos, through the system's GSSAPI library (RFC 2743, RFC 4121).
 //!
-//! In: where keys or tickets are, and tokens that a peer sent. Out: tokens to send, and in the end a context
-//! in which both sides know a key, and one of them or both who the other is. What SASL makes of that is in
-//! `herdsman-sasl`.
+//! In: the location of keys or tickets, and the peer's tokens. Out: tokens to send, and finally a context
+//! in which both sides share a key and at least one is authenticated. `herdsman-sasl` builds SASL on top of
+//! it.
 //!
-//! Without the cargo feature `kerberos` there is no library, and nothing can be made of the types here:
-//! [`Acceptor::new`] and [`Initiator::new`] say which feature to build with. So no other crate has to ask.
+//! Without the cargo feature `kerberos` there is no library, and the types here have no values:
+//! [`Acceptor::new`] and [`Initiator::new`] return an error that names the feature. Other crates therefore
+//! need no conditional compilation.
 //!
-//! Keys and tickets are looked for anew for each login, so a key table that was replaced is in use at once
-//! and there is no thread that renews tickets. Nothing is taken from or put into the process's environment;
-//! but the library itself reads `krb5.conf` (or what `KRB5_CONFIG` names) and, where no file is named here,
-//! `KRB5_KTNAME` and `KRB5CCNAME`. Apache: `Login`, around the JDK's `Krb5LoginModule`.
+//! Keys and tickets are read again for each login, so a replaced key table takes effect at once, and no
+//! thread has to renew tickets. The process's environment is neither read nor changed here; but the library
+//! itself reads `krb5.conf` (or the file in `KRB5_CONFIG`) and, where no file is given, `KRB5_KTNAME` and
+//! `KRB5CCNAME`. Apache: `Login`, around the JDK's `Krb5LoginModule`.
 
 #[cfg(not(feature = "kerberos"))]
 mod absent;
@@ -27,79 +28,79 @@ pub use linked::{Acceptor, Initiator, default_realm};
 /// Why there is no context.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GssapiError {
-    /// The library is not part of this program.
-    #[error("this build does not speak Kerberos: build it with `cargo build --features kerberos`")]
+    /// The library is not part of this build.
+    #[error("this build has no Kerberos support: build it with `cargo build --features kerberos`")]
     NotBuilt,
-    /// No server of the realm answers, so that the next try may go better.
-    #[error("{doing}: {reason}")]
+    /// No server of the realm answers; a later attempt may succeed.
+    #[error("{problem}: {reason}")]
     KdcUnreachable {
-        /// What was tried.
-        doing: &'static str,
-        /// What the library says.
+        /// What failed.
+        problem: &'static str,
+        /// The library's error.
         reason: String,
     },
-    /// Anything else.
-    #[error("{doing}: {reason}")]
+    /// Any other failure.
+    #[error("{problem}: {reason}")]
     Failed {
-        /// What was tried.
-        doing: &'static str,
-        /// What the library says.
+        /// What failed.
+        problem: &'static str,
+        /// The library's error.
         reason: String,
     },
 }
 
-/// How far a context has come.
+/// Progress of a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// The peer gets this token and has to answer.
+    /// Send this token to the peer and wait for its answer.
     Continue(Vec<u8>),
-    /// It stands. There may be a last token for the peer.
+    /// The context is established. There may be a last token for the peer.
     Established(Option<Vec<u8>>),
 }
 
 /// One side of a context.
 pub trait SecurityContext {
-    /// Takes the peer's next token; that of an initiator's first step is empty.
+    /// Processes the peer's next token, which is empty for an initiator's first step.
     fn step(&mut self, token: &[u8]) -> Result<Progress, GssapiError>;
 
-    /// A message that the peer can tell from a forgery. It can be read by everybody.
+    /// Protects a message from modification, without encrypting it.
     fn wrap(&mut self, message: &[u8]) -> Result<Vec<u8>, GssapiError>;
 
-    /// What the peer wrapped.
+    /// Returns the content of a message that the peer wrapped.
     fn unwrap(&mut self, wrapped: &[u8]) -> Result<Vec<u8>, GssapiError>;
 }
 
-/// The side that is logged in to.
+/// The accepting side of a context.
 pub trait AcceptingContext: SecurityContext {
-    /// Who has logged in, as the library writes it: `name/host@REALM`, with a backslash before a separator
-    /// that is part of a name.
+    /// The authenticated peer, as the library writes it: `name/host@REALM`, with a backslash before a
+    /// separator that is part of a name.
     fn initiator(&mut self) -> Result<String, GssapiError>;
 }
 
-/// The keys of one who is logged in to.
+/// The keys of an acceptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AcceptorKeys {
-    /// Who that is, as `name/host@REALM`.
+    /// The principal, as `name/host@REALM`.
     pub principal: String,
-    /// The file with its keys; the system's own if there is none.
+    /// The file with its keys; the system's default if none is given.
     pub key_table: Option<PathBuf>,
 }
 
-/// What one who logs in has to show.
+/// The credentials of an initiator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InitiatorKeys {
-    /// Keys with which tickets are got.
+    /// Keys with which tickets are obtained.
     KeyTable {
-        /// Whose.
+        /// The principal.
         principal: String,
-        /// The file; the system's own for clients if there is none.
+        /// The file; the system's default for clients if none is given.
         file: Option<PathBuf>,
     },
-    /// Tickets that somebody else got, as `kinit` does.
+    /// Existing tickets, as obtained by `kinit`.
     TicketCache {
-        /// Whose, if that matters.
+        /// The principal; any if none is given.
         principal: Option<String>,
-        /// The file; the user's usual one if there is none.
+        /// The file; the user's default if none is given.
         file: Option<PathBuf>,
     },
 }

@@ -1,4 +1,4 @@
-//! Both sides of a context, around the crate `libgssapi`.
+//! Both sides of a context, based on the crate `libgssapi`.
 
 mod credentials;
 
@@ -16,81 +16,81 @@ use crate::{
     AcceptingContext, AcceptorKeys, GssapiError, InitiatorKeys, Progress, SecurityContext,
 };
 
-/// MIT's number for "Cannot contact any KDC for realm".
+/// MIT's code for "Cannot contact any KDC for realm".
 const KDC_UNREACHABLE: i32 = -1_765_328_228;
-/// What the library says when its second sentence, in brackets, is the one that matters.
+/// Messages of the library whose second sentence, in brackets, is the useful one.
 const EMPTY_PHRASES: [&str; 2] = [
     "Unspecified GSS failure.  Minor code may provide more information (",
     "No credentials were supplied, or the credentials were unavailable or inaccessible (",
 ];
 
-/// Names of places in MIT's credential store extension.
+/// Keys of MIT's credential store extension.
 const KEY_TABLE: &CStr = c"keytab";
 const CLIENT_KEY_TABLE: &CStr = c"client_keytab";
 const TICKET_CACHE: &CStr = c"ccache";
 
-/// One who is logged in to.
+/// The accepting side.
 #[derive(Debug)]
 pub struct Acceptor(ServerCtx);
 
 impl Acceptor {
-    /// Awaits a peer. Fails if the key table does not have the principal's key.
+    /// Waits for a peer. Fails if the key table does not contain the principal's key.
     pub fn new(keys: &AcceptorKeys) -> Result<Self, GssapiError> {
         let mut store = Vec::new();
         if let Some(file) = &keys.key_table {
             store.push((KEY_TABLE, file_name("FILE:", file)?));
         }
         let credentials = acquire(Some(&keys.principal), Usage::Accept, &store)
-            .map_err(|error| failed("taking the key of the service", &error))?;
+            .map_err(|error| failed("cannot acquire the service's key", &error))?;
         Ok(Acceptor(ServerCtx::new(Some(credentials))))
     }
 }
 
-/// One who logs in.
+/// The initiating side.
 #[derive(Debug)]
 pub struct Initiator(ClientCtx);
 
 impl Initiator {
-    /// Will log in to a service, which is named as `name/host@REALM`. With nothing behind the `@` the
-    /// realm is that of the host, as `krb5.conf` has it, or else the initiator's own.
+    /// Prepares a login to a service, given as `name/host@REALM`. With nothing after the `@`, the realm is
+    /// that of the host, as in `krb5.conf`, or else the initiator's own.
     ///
-    /// Where tickets have to be got, this and the first step wait for servers of the realm.
+    /// If tickets have to be obtained, this and the first step block on servers of the realm.
     pub fn new(keys: &InitiatorKeys, service: &str) -> Result<Self, GssapiError> {
-        let (principal, store, doing) = match keys {
+        let (principal, store, problem) = match keys {
             InitiatorKeys::KeyTable { principal, file } => {
                 let mut store = vec![(TICKET_CACHE, own_cache(principal, file.as_deref())?)];
                 if let Some(file) = file {
                     store.push((CLIENT_KEY_TABLE, file_name("FILE:", file)?));
                 }
-                (Some(principal), store, "getting a Kerberos ticket with a key")
+                (Some(principal), store, "cannot get a Kerberos ticket with a key")
             }
             InitiatorKeys::TicketCache { principal, file } => {
                 let file = file.as_deref().map(|file| file_name("FILE:", file)).transpose()?;
                 let store = file.map(|file| (TICKET_CACHE, file)).into_iter().collect();
-                (principal.as_ref(), store, "finding a Kerberos ticket, which `kinit` gets")
+                (principal.as_ref(), store, "no Kerberos ticket (get one with `kinit`)")
             }
         };
         let credentials = acquire(principal.map(String::as_str), Usage::Initiate, &store)
-            .map_err(|error| failed(doing, &error))?;
+            .map_err(|error| failed(problem, &error))?;
         let target = Name::new(service.as_bytes(), Some(GSS_NT_KRB5_PRINCIPAL))
-            .map_err(|error| failed("naming the service", &error))?;
+            .map_err(|error| failed("invalid service name", &error))?;
         let flags = CtxFlags::GSS_C_MUTUAL_FLAG | CtxFlags::GSS_C_INTEG_FLAG;
         Ok(Initiator(ClientCtx::new(Some(credentials), target, flags, Some(GSS_MECH_KRB5))))
     }
 }
 
-/// The realm of names that say none, as `krb5.conf` has it.
+/// Returns the realm of names without one, as set in `krb5.conf`.
 pub fn default_realm() -> Result<String, GssapiError> {
-    let told = Name::new(b"anybody", Some(GSS_NT_KRB5_PRINCIPAL))
+    let name = Name::new(b"anybody", Some(GSS_NT_KRB5_PRINCIPAL))
         .and_then(|name| name.canonicalize(Some(GSS_MECH_KRB5)))
         .and_then(|name| name.display_name())
-        .map_err(|error| failed("asking for the default realm", &error))?;
-    let told = String::from_utf8_lossy(&told);
-    Ok(told.rsplit_once('@').map_or(String::new(), |(_, realm)| realm.to_owned()))
+        .map_err(|error| failed("cannot get the default realm", &error))?;
+    let name = String::from_utf8_lossy(&name);
+    Ok(name.rsplit_once('@').map_or(String::new(), |(_, realm)| realm.to_owned()))
 }
 
-/// Tickets that were got with a key table live in this process's memory, so that nobody else's are
-/// touched. The library gets new ones when half of their time is over.
+/// Tickets obtained with a key table are kept in this process's memory, so that no other ticket cache is
+/// changed. The library renews them when half of their lifetime has passed.
 fn own_cache(principal: &str, file: Option<&Path>) -> Result<CString, GssapiError> {
     let file = file.map(Path::display).map_or_else(String::new, |file| file.to_string());
     file_name("MEMORY:", Path::new(&format!("herdsman {principal} {file}")))
@@ -99,23 +99,23 @@ fn own_cache(principal: &str, file: Option<&Path>) -> Result<CString, GssapiErro
 fn file_name(kind: &str, file: &Path) -> Result<CString, GssapiError> {
     let name = [kind.as_bytes(), file.as_os_str().as_bytes()].concat();
     CString::new(name).map_err(|_| GssapiError::Failed {
-        doing: "naming a file of keys or tickets",
-        reason: "there is a NUL byte in its name".to_owned(),
+        problem: "invalid name of a key or ticket file",
+        reason: "the name contains a NUL byte".to_owned(),
     })
 }
 
-fn failed(doing: &'static str, error: &Error) -> GssapiError {
+fn failed(problem: &'static str, error: &Error) -> GssapiError {
     let text = error.to_string();
     let second =
         EMPTY_PHRASES.iter().find_map(|phrase| text.strip_prefix(phrase)?.strip_suffix(')'));
     let reason = second.unwrap_or(&text).trim_end().to_owned();
     match error.minor.cast_signed() {
-        KDC_UNREACHABLE => GssapiError::KdcUnreachable { doing, reason },
-        _ => GssapiError::Failed { doing, reason },
+        KDC_UNREACHABLE => GssapiError::KdcUnreachable { problem, reason },
+        _ => GssapiError::Failed { problem, reason },
     }
 }
 
-/// What both sides do in the same way, with either of the library's contexts.
+/// What both sides do alike, with either of the library's contexts.
 trait BothSides: GssContext + Sized {
     fn progress(&self, token: Option<Vec<u8>>) -> Progress {
         match self.is_complete() {
@@ -126,12 +126,12 @@ trait BothSides: GssContext + Sized {
 
     fn wrapped(&mut self, message: &[u8]) -> Result<Vec<u8>, GssapiError> {
         let wrapped = self.wrap(false, message);
-        Ok(wrapped.map_err(|error| failed("wrapping a message", &error))?.to_vec())
+        Ok(wrapped.map_err(|error| failed("cannot wrap a message", &error))?.to_vec())
     }
 
     fn unwrapped(&mut self, wrapped: &[u8]) -> Result<Vec<u8>, GssapiError> {
         let message = self.unwrap(wrapped);
-        Ok(message.map_err(|error| failed("unwrapping a message", &error))?.to_vec())
+        Ok(message.map_err(|error| failed("cannot unwrap a message", &error))?.to_vec())
     }
 }
 
@@ -141,7 +141,7 @@ impl BothSides for ClientCtx {}
 impl SecurityContext for Acceptor {
     fn step(&mut self, token: &[u8]) -> Result<Progress, GssapiError> {
         let answer = self.0.step(token, None);
-        let answer = answer.map_err(|error| failed("judging the peer's ticket", &error))?;
+        let answer = answer.map_err(|error| failed("cannot verify the peer's ticket", &error))?;
         Ok(self.0.progress(answer.map(|token| token.to_vec())))
     }
 
@@ -156,12 +156,12 @@ impl SecurityContext for Acceptor {
 
 impl AcceptingContext for Acceptor {
     fn initiator(&mut self) -> Result<String, GssapiError> {
-        const DOING: &str = "asking who the peer is";
+        const PROBLEM: &str = "cannot get the peer's name";
         let name = self.0.source_name().and_then(|name| name.display_name());
-        let name = name.map_err(|error| failed(DOING, &error))?;
-        // What is not text would have to be changed into some, and be somebody else's name then.
+        let name = name.map_err(|error| failed(PROBLEM, &error))?;
+        // A lossy conversion could give the name of another principal.
         String::from_utf8(name.to_vec()).map_err(|_| GssapiError::Failed {
-            doing: DOING,
+            problem: PROBLEM,
             reason: "the name is not UTF-8 text".to_owned(),
         })
     }
@@ -170,7 +170,7 @@ impl AcceptingContext for Acceptor {
 impl SecurityContext for Initiator {
     fn step(&mut self, token: &[u8]) -> Result<Progress, GssapiError> {
         let answer = self.0.step((!token.is_empty()).then_some(token), None);
-        let answer = answer.map_err(|error| failed("logging in with Kerberos", &error))?;
+        let answer = answer.map_err(|error| failed("the Kerberos login failed", &error))?;
         Ok(self.0.progress(answer.map(|token| token.to_vec())))
     }
 
@@ -188,24 +188,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_table_that_is_not_there_is_named() {
+    fn a_missing_key_table_is_named() {
         let (principal, key_table) = ("zk/a@HERD".to_owned(), Some("/nowhere/zk.keytab".into()));
         let error = Acceptor::new(&AcceptorKeys { principal, key_table }).unwrap_err().to_string();
-        let expected = "taking the key of the service: ";
+        let expected = "cannot acquire the service's key: ";
         assert!(error.starts_with(expected) && error.contains("/nowhere/zk.keytab"), "{error}");
     }
 
     #[test]
-    fn a_ticket_that_is_not_there_is_what_kinit_gets() {
+    fn a_missing_ticket_names_kinit() {
         let file = Some("/nowhere/tickets".into());
         let keys = InitiatorKeys::TicketCache { principal: None, file };
         let error = Initiator::new(&keys, "zk/a@HERD").unwrap_err().to_string();
-        assert!(error.starts_with("finding a Kerberos ticket, which `kinit` gets: "), "{error}");
+        assert!(error.starts_with("no Kerberos ticket (get one with `kinit`): "), "{error}");
         assert!(!EMPTY_PHRASES.iter().any(|phrase| error.contains(phrase)), "{error}");
     }
 
     #[test]
-    fn a_name_with_a_zero_in_it_is_refused() {
+    fn a_name_with_a_nul_byte_is_rejected() {
         let keys = AcceptorKeys { principal: "zk/a@HERD".to_owned(), key_table: Some("\0".into()) };
         assert!(matches!(Acceptor::new(&keys), Err(GssapiError::Failed { .. })));
     }

@@ -56,7 +56,7 @@ impl TreeCounts {
         self.data_bytes += data_bytes;
         self.path_bytes += path.len() as u64;
         match OWNER_RULES.owner(stored_owner) {
-            Owner::Nobody => {}
+            Owner::None => {}
             Owner::Session(session) => *self.ephemerals.entry(session).or_default() += 1,
             Owner::Container => self.containers += 1,
             Owner::Ttl(_) => self.ttls += 1,

@@ -202,7 +202,7 @@ pub(crate) fn size_text(bytes: u64) -> String {
 /// Describes a stored owner; `None` for a plain znode.
 pub(crate) fn owner_text(stored: i64) -> Option<String> {
     match OWNER_RULES.owner(stored) {
-        Owner::Nobody => None,
+        Owner::None => None,
         Owner::Session(session) => Some(format!("ephemeral of {session}")),
         Owner::Container => Some("container".to_owned()),
         Owner::Ttl(ms) => Some(format!("ttl {ms} ms")),

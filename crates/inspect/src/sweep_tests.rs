@@ -203,7 +203,9 @@ fn sweep(make: impl Fn() -> TestDirs, command: impl Fn(&TestDirs) -> Vec<String>
             assert_eq!(looked, started.map(|(zxid, digest, ..)| (zxid, digest)), "{at}");
             let ran = run(&command(&again));
             assert_eq!(ran.code, 0, "{at}: {ran:?}");
-            assert!(!ran.text.contains("restored") || ran.text.contains("what was there is in"));
+            assert!(
+                !ran.text.contains("restored") || ran.text.contains("the previous state is in")
+            );
             check_kept(&before, &again, &at);
             assert_eq!(again.started(), new, "{at}");
         }
@@ -410,7 +412,7 @@ fn nothing_was_changed_is_true_if_a_restore_fails_after_an_interrupted_one() {
     let decided = (0..1000).find(is_decided).unwrap();
     let test = interrupted(decided);
     let (ran, changes) = with_fault(None, || run(&test.restore(&other)));
-    assert!(ran.code == 0 && ran.text.contains("finished what was interrupted"), "{ran:?}");
+    assert!(ran.code == 0 && ran.text.contains("finished an interrupted operation"), "{ran:?}");
     let mut messages = [0, 0];
     for number in 0..changes {
         let test = interrupted(decided);

@@ -23,7 +23,8 @@ pub enum LostWhen {
 impl LostWhen {
     /// Whether what rests on the session can be trusted at this moment.
     pub(crate) fn trusts(self, session: &Session) -> bool {
-        !self.is_loss(session.state()) && session.last_heard() + session.timeout() > Instant::now()
+        !self.is_loss(session.state())
+            && session.last_contact() + session.timeout() > Instant::now()
     }
 
     /// Whether this state of the session ends the trust.

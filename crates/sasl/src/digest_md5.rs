@@ -1,4 +1,4 @@
-//! SASL's DIGEST-MD5 (RFC 2831), both sides, as the JDK's `com.sun.security.sasl.digest` speaks it.
+//! SASL's DIGEST-MD5 (RFC 2831), both sides, compatible with the JDK's `com.sun.security.sasl.digest`.
 //!
 //! ```text
 //! client                                                              server
@@ -14,15 +14,15 @@
 //!   |<------------------------------------------------------------------|
 //! ```
 //!
-//! Each side is a machine that is stepped with the peer's tokens: [`Server`] and [`Client`]. Any failure
-//! is final, as in the JDK: a new login takes a new machine and a new nonce.
+//! Each side is a state machine that is stepped with the peer's tokens: [`Server`] and [`Client`]. Any
+//! failure is final, as in the JDK: a new login needs a new machine and a new nonce.
 //!
-//! What is deliberately not here: layers that protect what follows the login (`auth-int`, `auth-conf`; TLS
-//! does that better), and "subsequent authentication" with a remembered nonce. A client that tries the
-//! latter (Cyrus does) gets a new challenge, as RFC 2831 section 2.2 wants it.
+//! Deliberately not here: layers that protect what follows the login (`auth-int`, `auth-conf`; TLS does
+//! that better), and "subsequent authentication" with a remembered nonce. A client that tries the latter
+//! (Cyrus does) gets a new challenge, as RFC 2831 section 2.2 requires.
 //!
-//! MD5 is what the protocol fixes. It is no protection against somebody who records a login and guesses
-//! passwords at leisure: use it behind TLS or on a network that is trusted.
+//! The protocol prescribes MD5. It gives no protection from an attacker who records a login and guesses
+//! passwords offline: use it behind TLS or on a trusted network.
 
 mod client;
 mod directives;
@@ -38,19 +38,19 @@ pub use server::{Server, ServerSettings};
 
 pub use crate::exchange::{Accepted, ClientStep, ServerStep};
 
-/// The longest challenge that a client takes (RFC 2831, section 2.1.1).
+/// The longest challenge that a client accepts (RFC 2831, section 2.1.1).
 pub const CHALLENGE_BYTES_MAX: usize = 2048;
-/// The longest response that a server takes (RFC 2831, section 2.1.2).
+/// The longest response that a server accepts (RFC 2831, section 2.1.2).
 pub const RESPONSE_BYTES_MAX: usize = 4096;
 
-/// RFC 2831 lets a client use a nonce again and count; here each is used once.
+/// RFC 2831 lets a client reuse a nonce and count the uses; here each is used once.
 const NONCE_COUNT: &str = "00000001";
 const CHARSET: &str = "utf-8";
 const ALGORITHM: &str = "md5-sess";
 const QOP: &str = "auth";
 
-/// What a client logs in to. Both sides have to name the same, so that a login to one service is no use
-/// at another.
+/// The service that a client logs in to. Both sides must use the same one, so that a login to one service
+/// cannot be used at another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Service {
     protocol: Cow<'static, str>,
@@ -58,16 +58,16 @@ pub struct Service {
 }
 
 impl Service {
-    /// A server's client port. Apache hard-wires the same name for every server.
+    /// A server's client port. Apache hard-codes the same name for every server.
     pub const CLIENT_PORT: Service =
         Service { protocol: Cow::Borrowed("zookeeper"), server_name: Cow::Borrowed("zk-sasl-md5") };
-    /// The ports that servers connect to each other on.
+    /// The ports for connections between servers.
     pub const QUORUM: Service = Service {
         protocol: Cow::Borrowed("zookeeper-quorum"),
         server_name: Cow::Borrowed("zk-quorum-sasl-md5"),
     };
 
-    /// Another service.
+    /// Any other service.
     pub fn new(
         protocol: impl Into<Cow<'static, str>>,
         server_name: impl Into<Cow<'static, str>>,
@@ -75,7 +75,7 @@ impl Service {
         Service { protocol: protocol.into(), server_name: server_name.into() }
     }
 
-    /// The one realm that the server offers: as in the JDK, its own name.
+    /// The only realm that the server offers: as in the JDK, its own name.
     fn realm(&self) -> &str {
         &self.server_name
     }
@@ -85,22 +85,22 @@ impl Service {
     }
 }
 
-/// A value that no exchange before had. It is sent in the clear, but who can foretell it can replay old
-/// answers or prepare tables of them.
+/// A value that no earlier exchange used. It is sent in the clear, but an attacker who can predict it could
+/// replay old responses or precompute tables of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Nonce(String);
 
 impl Nonce {
-    /// How much randomness a nonce takes.
+    /// The number of random bytes in a nonce.
     pub const RANDOM_BYTES: usize = 24;
 
-    /// A nonce of bytes that a cryptographic source drew for this exchange alone.
+    /// Makes a nonce from bytes that a cryptographic source generated for this exchange alone.
     #[must_use]
     pub fn from_random(random: [u8; Self::RANDOM_BYTES]) -> Self {
         Nonce(hex::encode(random))
     }
 
-    /// The nonce of an exchange that was recorded, to play it again in a test.
+    /// Returns the nonce of a recorded exchange, to replay it in a test.
     #[must_use]
     pub fn recorded(text: &str) -> Self {
         Nonce(text.to_string())

@@ -1,91 +1,93 @@
-//! Why an exchange ends without a login.
+//! Why an exchange ended without a login.
 
 use herdsman_gssapi::GssapiError;
 
 use crate::kerberos::{BadName, NoRule};
 
-/// Why an exchange failed. It says what is wrong for the log of the side that found it; the peer is told
-/// no more than that the login failed.
+/// Why an exchange failed. It explains the problem in the log of the side that found it; the peer only
+/// learns that the login failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SaslError {
-    /// Mechanisms limit their tokens.
+    /// The token is longer than the mechanism allows.
     #[error("token of {bytes} bytes; at most {bytes_max} are allowed")]
     TokenTooLong {
-        /// How long it is.
+        /// Its length.
         bytes: usize,
-        /// How long it may be.
+        /// The limit.
         bytes_max: usize,
     },
-    /// A token that no directives can be read from.
+    /// The token is not a list of directives.
     #[error("token is not a list of directives: {0}")]
     Malformed(&'static str),
-    /// A directive that must be there is not.
+    /// A mandatory directive is missing.
     #[error("directive `{0}` is missing")]
     Missing(&'static str),
-    /// A directive that may occur once occurs again.
+    /// A directive that may occur once is repeated.
     #[error("directive `{0}` occurs more than once")]
     Repeated(&'static str),
-    /// Text that is not in the encoding that was agreed on.
+    /// The text is not in the agreed encoding.
     #[error("directive `{0}` is not UTF-8")]
     NotUtf8(&'static str),
-    /// A directive with a value that does not fit this exchange.
+    /// The value of a directive does not match this exchange.
     #[error("directive `{directive}` must be `{expected}`")]
     Unacceptable {
-        /// Which.
+        /// The directive.
         directive: &'static str,
-        /// What would have been accepted.
+        /// The expected value.
         expected: String,
     },
-    /// An answer to another challenge than ours: a replay, or a mix-up.
+    /// A response to a different challenge: a replay, or a mix-up.
     #[error("directive `nonce` is not the one of this exchange")]
     OtherNonce,
-    /// The peer insists on a layer that protects what follows the login.
+    /// The peer requires a layer that protects what follows the login.
     #[error(
-        "only qop `auth` is spoken, not `auth-int` or `auth-conf`: protect the connection with TLS"
+        "only qop `auth` is supported, not `auth-int` or `auth-conf`: protect the connection with TLS"
     )]
     Protection,
-    /// No such user, or not their password; which of the two is not told.
+    /// The user does not exist or the password is wrong; the message does not reveal which.
     #[error("user {user:?} or the password is wrong")]
     WrongCredentials {
-        /// The name that was claimed, cut if it is long.
+        /// The claimed name, truncated if it is long.
         user: String,
     },
-    /// The user was proven and asks to act as another one.
-    #[error("user {user:?} may not act as somebody else (directive `authzid`)")]
+    /// An authenticated user asks to act as another user.
+    #[error("user {user:?} may not act as another user (directive `authzid`)")]
     OtherIdentity {
-        /// Who asked, cut if it is long.
+        /// The user, truncated if the name is long.
         user: String,
     },
-    /// The server cannot take our user name or password.
+    /// The server's encoding cannot express our user name or password.
     #[error(
-        "the server does not offer UTF-8, and the user name or password has characters beyond ISO 8859-1"
+        "the server does not offer UTF-8, and the user name or password contains characters outside ISO 8859-1"
     )]
     BeyondLatin1,
-    /// The server accepted the login without knowing the password.
-    #[error("the server does not prove that it knows the password (directive `rspauth`)")]
+    /// The server accepted the login without proving that it knows the password.
+    #[error("the server did not prove that it knows the password (directive `rspauth`)")]
     UnprovenServer,
-    /// The client speaks DIGEST-MD5, and the server is set up for Kerberos.
-    #[error("the client shows no Kerberos ticket; it wants to log in with a password, most likely")]
+    /// The client uses DIGEST-MD5, but the server is configured for Kerberos.
+    #[error("the client sent no Kerberos ticket; it probably tried to log in with a password")]
     NoTicket,
-    /// The messages about layers behind a Kerberos login are not as RFC 4752 has them.
-    #[error("the message about protection layers cannot be read")]
+    /// The messages about layers after a Kerberos login do not follow RFC 4752.
+    #[error("malformed message about protection layers")]
     MalformedLayers,
     /// Kerberos itself failed.
     #[error(transparent)]
     Gssapi(#[from] GssapiError),
-    /// A principal with a name that nobody can have here.
+    /// The principal's name has an unsupported form.
     #[error(transparent)]
     BadPrincipal(#[from] BadName),
-    /// A principal that the rules have no name for.
+    /// No rule maps the principal to a name.
     #[error(transparent)]
     NoRule(#[from] NoRule),
-    /// A principal that is no server of this ensemble.
-    #[error("{principal} is no member: servers are name/host@REALM with the host of a member")]
+    /// The principal is not a server of this ensemble.
+    #[error(
+        "{principal} is not a member: a server's principal is name/host@REALM with the host of a member"
+    )]
     NoMember {
-        /// Who, cut if it is long.
+        /// The principal, truncated if it is long.
         principal: String,
     },
-    /// A token came after the exchange had ended, well or not.
-    #[error("the exchange is over; a new login starts a new one")]
-    Over,
+    /// A token was received after the exchange had ended, with or without success.
+    #[error("the exchange has ended; a new login needs a new exchange")]
+    Finished,
 }

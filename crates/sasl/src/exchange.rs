@@ -1,4 +1,4 @@
-//! What an exchange of tokens is made of, whatever the mechanism: steps, and the name that is proven.
+//! The steps of an exchange, whatever the mechanism, and the name that it proves.
 
 use std::fmt;
 
@@ -6,43 +6,43 @@ use herdsman_gssapi::{Acceptor, Initiator};
 
 use crate::{SaslError, digest_md5, gssapi};
 
-/// How much of a claimed name an error repeats.
+/// How many characters of a claimed name an error repeats.
 const SHOWN_NAME_CHARS_MAX: usize = 64;
 
-/// What a server does with a token.
+/// What a server does after a token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ServerStep {
-    /// Sends this and awaits the client's next token.
+    /// Sends this and waits for the client's next token.
     Challenge(Vec<u8>),
-    /// Lets the client in.
+    /// Accepts the client.
     Accepted(Accepted),
 }
 
-/// A login that succeeded.
+/// A successful login.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// Who logged in.
+    /// The authenticated user.
     pub id: AuthorizedId,
-    /// The last token to send. With DIGEST-MD5 it proves to the client that the server knows the
-    /// password, too; with GSSAPI it is empty, all being proven.
+    /// The last token to send. With DIGEST-MD5 it proves to the client that the server knows the password;
+    /// with GSSAPI it is empty, since everything is already proven.
     pub token: Vec<u8>,
 }
 
-/// What a client does with a token.
+/// What a client does after a token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ClientStep {
-    /// Sends this and awaits the server's next token.
+    /// Sends this and waits for the server's next token.
     Response(Vec<u8>),
-    /// Is in, and knows that the server is the one it means.
+    /// Is logged in and has authenticated the server.
     Accepted,
 }
 
-/// A name that was proven.
+/// An authenticated name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct AuthorizedId(String);
 
 impl AuthorizedId {
-    /// Whoever calls this has seen the proof.
+    /// Creates it; the caller has checked the proof.
     pub(crate) fn new(name: impl Into<String>) -> Self {
         AuthorizedId(name.into())
     }
@@ -66,12 +66,12 @@ impl fmt::Display for AuthorizedId {
     }
 }
 
-/// As much of a claimed name as an error may repeat.
+/// Truncates a claimed name for an error.
 pub(crate) fn shown(name: &str) -> String {
     name.chars().take(SHOWN_NAME_CHARS_MAX).collect()
 }
 
-/// One login, seen from the server, by the mechanism that it is set up for.
+/// The server's side of one login, for the configured mechanism.
 #[derive(Debug)]
 pub enum ServerLogin {
     /// With a password.
@@ -81,8 +81,8 @@ pub enum ServerLogin {
 }
 
 impl ServerLogin {
-    /// Takes the client's next token. Nobody else is asked: with Kerberos, the client's ticket is judged
-    /// by a file with keys.
+    /// Processes the client's next token. This needs no network: with Kerberos, the client's ticket is
+    /// verified with a key from a file.
     pub fn step(&mut self, token: &[u8]) -> Result<ServerStep, SaslError> {
         match self {
             ServerLogin::Digest(login) => login.step(token),
@@ -91,7 +91,7 @@ impl ServerLogin {
     }
 }
 
-/// One login, seen from the client.
+/// The client's side of one login.
 #[derive(Debug)]
 pub enum ClientLogin {
     /// With a password.
@@ -101,8 +101,8 @@ pub enum ClientLogin {
 }
 
 impl ClientLogin {
-    /// What is sent first. With Kerberos this may wait for servers of the realm: an asynchronous caller
-    /// gives it, and each step, a thread where that is allowed.
+    /// Returns the first token to send. With Kerberos this and each step may block on servers of the realm:
+    /// an asynchronous caller runs them on a thread that may block.
     pub fn open(&mut self) -> Result<Vec<u8>, SaslError> {
         match self {
             ClientLogin::Digest(_) => Ok(digest_md5::Client::OPENING.to_vec()),
@@ -110,8 +110,8 @@ impl ClientLogin {
         }
     }
 
-    /// Takes the server's next token. The last one is what came with the server's word that the login
-    /// has succeeded, and may be empty.
+    /// Processes the server's next token. The last one accompanies the server's message that the login
+    /// succeeded, and may be empty.
     pub fn step(&mut self, token: &[u8]) -> Result<ClientStep, SaslError> {
         match self {
             ClientLogin::Digest(login) => login.step(token),

@@ -1,27 +1,27 @@
-//! SASL's GSSAPI (RFC 4752), both sides, as the JDK's `com.sun.security.sasl.gsskerb` speaks it.
+//! SASL's GSSAPI (RFC 4752), both sides, compatible with the JDK's `com.sun.security.sasl.gsskerb`.
 //!
 //! ```text
 //! client                                                              server
-//!   | a ticket for the service, and a proof that it is the client's     |
+//!   | a ticket for the service, and a proof that the client owns it     |
 //!   |------------------------------------------------------------------>|
-//!   | a proof that the server has the service's key (if it was asked)   |
+//!   | a proof that the server has the service's key (if requested)      |
 //!   |<------------------------------------------------------------------|
 //!   | (an empty token)                                                  |
 //!   |------------------------------------------------------------------>|
-//!   | wrapped: which layers there are to protect what follows: none     |
+//!   | wrapped: the available protection layers (none)                   |
 //!   |<------------------------------------------------------------------|
-//!   | wrapped: none it is, and whom the client wants to be              |
+//!   | wrapped: the chosen layer (none) and the requested identity       |
 //!   |------------------------------------------------------------------>|
-//!   | (in ZooKeeper's protocols, the word that it has succeeded)        |
+//!   | (in ZooKeeper's protocols, the message that the login succeeded)  |
 //!   |<------------------------------------------------------------------|
 //! ```
 //!
-//! Each side is a machine around a [`SecurityContext`], which makes and judges the tickets; here is what
-//! SASL adds. Our client always asks for the server's proof. Apache's does not, so that two of the tokens
-//! above are missing. Any failure is final.
+//! Each side is a state machine around a [`SecurityContext`], which creates and verifies the tickets; this
+//! module has what SASL adds. Our client always requests the server's proof. Apache's does not, so two of
+//! the tokens above are missing there. Any failure is final.
 //!
-//! What is deliberately not here: layers that protect what follows the login (TLS does that better), and
-//! channel bindings, which ZooKeeper's clients do not send.
+//! Deliberately not here: layers that protect what follows the login (TLS does that better), and channel
+//! bindings, which ZooKeeper's clients do not send.
 
 mod client;
 mod layer;
@@ -36,7 +36,7 @@ pub use server::{Admission, Server};
 
 use crate::SaslError;
 
-/// The longest token that either side takes: a ticket may carry a long list of groups.
+/// The longest token that either side accepts: a ticket may contain a long list of groups.
 pub const TOKEN_BYTES_MAX: usize = 64 * 1024;
 
 fn check_length(token: &[u8]) -> Result<(), SaslError> {

@@ -8,15 +8,15 @@
 //! };
 //! ```
 //!
-//! In: the text of a file. Out: its sections, with their login modules and options; what those mean is
-//! said in [`crate::login`]. Reading the file is the caller's business.
+//! In: the text of a file. Out: its sections, with their login modules and options; [`crate::login`]
+//! interprets them. The caller reads the file.
 //!
-//! Whatever the JDK refuses is refused, with the line and what was expected. Three things that the JDK
-//! takes in silence are refused as well, because they never are what was meant: a `/` outside quotes that
+//! Everything that the JDK rejects is rejected, with the line and what was expected. Three things that the
+//! JDK silently accepts are rejected as well, because they are never intended: a `/` outside quotes that
 //! starts no comment (the JDK drops the rest of the line, so an unquoted path or principal loses its end),
 //! quotes that are open at the end of a line, and a comment that is never closed. `${property}` is an error
-//! because there are no system properties here; `${/}`, `${{…}}` and an open `${` are taken as the JDK takes
-//! them.
+//! because there are no system properties here; `${/}`, `${{…}}` and an unclosed `${` are treated as in the
+//! JDK.
 //!
 //! Invariant: no error repeats an option's value, or any text that might be one.
 
@@ -27,49 +27,49 @@ use std::collections::BTreeMap;
 use self::tokens::{Lexeme, Mark, Token, Tokens};
 use crate::Secret;
 
-/// Why a file cannot be read.
+/// Why a file cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JaasError {
-    /// Another token than the grammar has there.
+    /// A token that the grammar does not allow here.
     #[error("line {line}: expected {expected}, found {found}")]
     Unexpected {
-        /// Where.
+        /// The line.
         line: usize,
-        /// What should stand there.
+        /// What the grammar allows here.
         expected: &'static str,
-        /// What kind of thing stands there.
+        /// The kind of token found.
         found: &'static str,
     },
-    /// Characters that mean something else, or nothing, outside quotes.
+    /// A character that must be quoted, or has no meaning.
     #[error("line {line}: {advice}")]
     Stray {
-        /// Where.
+        /// The line.
         line: usize,
         /// What to do.
         advice: &'static str,
     },
-    /// Two sections of one name.
+    /// Two sections have the same name.
     #[error("line {line}: section `{name}` occurs twice")]
     RepeatedSection {
-        /// Where the second one ends.
+        /// The line where the second one ends.
         line: usize,
-        /// Its name.
+        /// The name.
         name: String,
     },
-    /// A value that needs a system property.
+    /// A value refers to a system property.
     #[error(
         "line {line}: option `{option}` contains `${{…}}`, but there are no system properties: write the value"
     )]
     Property {
-        /// Where.
+        /// The line.
         line: usize,
         /// The option's name.
         option: String,
     },
-    /// Not a configuration file, in all likelihood.
-    #[error("file of {bytes} bytes; at most {} are read", JaasFile::BYTES_MAX)]
+    /// The file is too long for a configuration file.
+    #[error("file of {bytes} bytes, limit is {}", JaasFile::BYTES_MAX)]
     TooLong {
-        /// How long it is.
+        /// Its length.
         bytes: usize,
     },
 }
@@ -80,45 +80,45 @@ pub struct JaasFile {
     sections: Vec<Section>,
 }
 
-/// The login modules that a program goes by; the program knows the section's name.
+/// The login modules that a program uses; the program knows the section's name.
 #[derive(Clone, Debug)]
 pub struct Section {
     /// Its name.
     pub name: String,
-    /// In the order of the file; may be empty.
+    /// In file order; may be empty.
     pub modules: Vec<LoginModule>,
 }
 
-/// One way to log in.
+/// A way to log in.
 #[derive(Clone, Debug)]
 pub struct LoginModule {
-    /// The name of the Java class that does it in Apache's programs.
+    /// The Java class that implements it in Apache's programs.
     pub class: String,
-    /// How much depends on it.
+    /// Whether it must succeed.
     pub control: ControlFlag,
-    /// Its options. As in the JDK the last value of a name counts.
+    /// Its options. As in the JDK, the last value of a name counts.
     pub options: BTreeMap<String, Secret>,
 }
 
-/// What a login module's success or failure means for the others of its section. With one module to a
-/// section, as ZooKeeper has it, they all mean the same.
+/// What the success or failure of a login module means for the others of its section. With one module per
+/// section, as in ZooKeeper, all flags mean the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlFlag {
-    /// It must succeed; the others are tried in any case.
+    /// It must succeed; the other modules are tried in any case.
     Required,
-    /// It must succeed, or the others are not tried.
+    /// It must succeed, or the other modules are not tried.
     Requisite,
-    /// If it succeeds, the others are not tried.
+    /// If it succeeds, the other modules are not tried.
     Sufficient,
     /// It need not succeed.
     Optional,
 }
 
 impl JaasFile {
-    /// Longer files are refused.
+    /// Longer files are rejected.
     pub const BYTES_MAX: usize = 1 << 20;
 
-    /// Reads the text of a file.
+    /// Parses the text of a file.
     pub fn parse(text: &str) -> Result<Self, JaasError> {
         if text.len() > Self::BYTES_MAX {
             return Err(JaasError::TooLong { bytes: text.len() });
@@ -136,24 +136,24 @@ impl JaasFile {
         Ok(file)
     }
 
-    /// The section of that name.
+    /// Returns the section with this name.
     #[must_use]
     pub fn section(&self, name: &str) -> Option<&Section> {
         self.sections.iter().find(|section| section.name == name)
     }
 
-    /// All sections, in the order of the file.
+    /// Returns all sections, in file order.
     #[must_use]
     pub fn sections(&self) -> &[Section] {
         &self.sections
     }
 }
 
-/// One token ahead of what is read.
+/// A parser with one token of lookahead.
 struct Parser<'a> {
     tokens: Tokens<'a>,
     next: Option<Lexeme>,
-    /// Of the last token that was taken.
+    /// The line of the last token consumed.
     line: usize,
 }
 
@@ -165,19 +165,19 @@ impl<'a> Parser<'a> {
     }
 
     fn section(&mut self) -> Result<Section, JaasError> {
-        let name = self.text("the name of a section")?;
-        self.mark(Mark::OpenBrace, "`{` behind the name of a section")?;
+        let name = self.text("a section name")?;
+        self.mark(Mark::OpenBrace, "`{` after the section name")?;
         let mut modules = Vec::new();
         while !self.next_is(Mark::CloseBrace) {
             modules.push(self.module()?);
         }
         self.advance()?;
-        self.mark(Mark::Semicolon, "`;` behind the `}` of a section")?;
+        self.mark(Mark::Semicolon, "`;` after the `}` of a section")?;
         Ok(Section { name: name.expose().to_string(), modules })
     }
 
     fn module(&mut self) -> Result<LoginModule, JaasError> {
-        let class = self.text("the class of a login module, or `}`")?;
+        let class = self.text("a login module class, or `}`")?;
         let control = self.control_flag()?;
         let mut options = BTreeMap::new();
         while !self.next_is(Mark::Semicolon) {
@@ -190,7 +190,7 @@ impl<'a> Parser<'a> {
 
     fn control_flag(&mut self) -> Result<ControlFlag, JaasError> {
         const EXPECTED: &str =
-            "required, requisite, sufficient or optional behind the class of a login module";
+            "required, requisite, sufficient or optional after the login module class";
         let flag = self.text(EXPECTED)?;
         match flag.expose().to_ascii_lowercase().as_str() {
             "required" => Ok(ControlFlag::Required),
@@ -205,10 +205,10 @@ impl<'a> Parser<'a> {
     }
 
     fn option(&mut self) -> Result<(String, Secret), JaasError> {
-        let name = self.text("the name of an option, or `;` behind the last one")?;
+        let name = self.text("an option name, or `;` after the last option")?;
         let name = name.expose().to_string();
-        self.mark(Mark::Equals, "`=` behind the name of an option")?;
-        let value = self.text("the value of an option")?;
+        self.mark(Mark::Equals, "`=` after the option name")?;
+        let value = self.text("an option value")?;
         match expand(&value) {
             Some(value) => Ok((name, value)),
             None => Err(JaasError::Property { line: self.line, option: name }),
@@ -251,21 +251,21 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// A value with `${/}` replaced; `None` if it needs a system property.
+/// Expands `${/}` in a value; `None` if it refers to a system property.
 fn expand(value: &Secret) -> Option<Secret> {
     let mut expanded = String::new();
     let mut rest = value.expose();
     while let Some(start) = rest.find("${") {
         let (before, reference) = rest.split_at(start);
         let (name, end) = match reference[2..].strip_prefix('{') {
-            // Doubled braces are left for others to expand.
+            // Doubled braces are not expanded here.
             Some(doubled) => (None, doubled.find("}}").map(|at| at + 5)),
             None => {
                 let at = reference.find('}');
                 (at.map(|at| &reference[2..at]), at.map(|at| at + 1))
             }
         };
-        // A reference that is never closed is no reference, nor is anything behind it.
+        // An unclosed reference is literal text, and so is everything after it.
         let Some(end) = end else {
             break;
         };

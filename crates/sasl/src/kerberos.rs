@@ -1,5 +1,5 @@
-//! Names in Kerberos, and what they are called in ACLs. In: a principal's name and rules as text. Out: a
-//! shorter name, or why there is none. Apache: `KerberosName`.
+//! Kerberos names and how they appear in ACLs. In: a principal's name and the rules, as text. Out: a short
+//! name, or why there is none. Apache: `KerberosName`.
 
 mod name;
 mod replacement;

@@ -1,14 +1,13 @@
-//! Who may log in, and how that is proven: JAAS configuration files, SASL's DIGEST-MD5 and GSSAPI.
+//! Authentication of clients and servers: JAAS configuration files, SASL's DIGEST-MD5 and GSSAPI.
 //!
-//! In: the text of a configuration file, tokens that a peer sent, nonces made of randomness that the
-//! caller drew. Out: tokens to send, and in the end a name that was proven. Nothing here knows a
-//! socket, a file, a clock or a source of randomness; only the contexts of Kerberos, which
-//! `herdsman-gssapi` makes, do what they must.
+//! In: the text of a configuration file, the peer's tokens, nonces made from random bytes that the caller
+//! supplies. Out: tokens to send, and finally an authenticated name. The crate uses no socket, file, clock
+//! or random source; only the Kerberos contexts of `herdsman-gssapi` do.
 //!
-//! [`JaasFile`] reads a file as the JDK does, [`Login`] says what a section of it means, and
-//! [`digest_md5`] and [`gssapi`] hold the two sides of an exchange, which [`ServerLogin`] and
-//! [`ClientLogin`] put under one roof. [`kerberos`] has the rules for names. What a proven name may do
-//! (super users, ACLs, whether a failed login closes the connection) is the server's business.
+//! [`JaasFile`] parses a file as the JDK does, [`Login`] interprets a section of it, and [`digest_md5`] and
+//! [`gssapi`] each have the two sides of an exchange, which [`ServerLogin`] and [`ClientLogin`] combine.
+//! [`kerberos`] has the rules for names. What an authenticated user may do (super users, ACLs, whether a
+//! failed login closes the connection) is decided in the server.
 //!
 //! Invariant: a password is a [`Secret`], which no `Debug` output and no error shows.
 

@@ -1,8 +1,8 @@
-//! What a section of a JAAS file means: who may log in, or who we are. Apache: `DigestLoginModule`,
+//! Interprets a section of a JAAS file: who may log in, or how we log in. Apache: `DigestLoginModule`,
 //! `ServerCnxnFactory.getDigestMd5Credentials`, `SaslQuorumServerCallbackHandler`, `Login`.
 //!
 //! In: a file and the name of a section. Out: a [`Login`]. Apache loads the class that a section names; we
-//! know the two that ZooKeeper is used with, and refuse others by name.
+//! support the two that ZooKeeper is used with, and reject others by name.
 
 use std::path::PathBuf;
 
@@ -17,70 +17,70 @@ const KERBEROS_CLASSES: [&str; 2] = [
     "com.sun.security.auth.module.Krb5LoginModule",
     "com.ibm.security.auth.module.Krb5LoginModule",
 ];
-/// Options that start with this hold a user's password.
+/// Prefix of the options that hold users' passwords.
 const USER_PREFIX: &str = "user_";
 
-/// Why a section is no use.
+/// Why a section cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LoginError {
-    /// The file has no such section, or nothing in it.
+    /// The file has no such section, or the section is empty.
     #[error("no section `{section}` with a login module; the file has {present}")]
     NoSection {
-        /// The one that was asked for.
+        /// The section requested.
         section: String,
-        /// Those that are there.
+        /// The sections in the file.
         present: String,
     },
-    /// A login module that we do not know.
+    /// An unknown login module.
     #[error(
-        "section `{section}`: login module `{class}` is not known; use `{DIGEST_CLASS}` or `{}`",
+        "section `{section}`: unknown login module `{class}`; use `{DIGEST_CLASS}` or `{}`",
         KERBEROS_CLASSES[0]
     )]
     UnknownModule {
-        /// Where it stands.
+        /// The section.
         section: String,
-        /// Its class.
+        /// The class.
         class: String,
     },
-    /// Passwords and Kerberos in one section.
-    #[error("section `{section}` has login modules for passwords and for Kerberos; leave one kind")]
+    /// The section has both passwords and Kerberos.
+    #[error("section `{section}` has login modules for both passwords and Kerberos; keep one kind")]
     Mixed {
-        /// Which.
+        /// The section.
         section: String,
     },
-    /// One of `username` and `password` without the other.
+    /// Only one of `username` and `password` is set.
     #[error("section `{section}`: option `{missing}` is missing")]
     Incomplete {
-        /// Where.
+        /// The section.
         section: String,
-        /// Which.
+        /// The missing option.
         missing: &'static str,
     },
-    /// A principal that is none.
+    /// The principal is invalid.
     #[error("section `{section}`: option `principal`: {source}")]
     BadPrincipal {
-        /// Where.
+        /// The section.
         section: String,
         /// What is wrong with it.
         source: BadName,
     },
-    /// A service without a host, which no client would ask for.
+    /// The principal names no host, so no client would ask for it.
     #[error("section `{section}`: option `principal` must name a service, as name/host@REALM")]
     NoHost {
-        /// Where.
+        /// The section.
         section: String,
     },
-    /// A section for Kerberos that names neither keys nor tickets.
+    /// A section for Kerberos names neither keys nor tickets.
     #[error("section `{section}`: name the keys with `useKeyTab=true` and `keyTab`{or}")]
     NoKeys {
-        /// Where.
+        /// The section.
         section: String,
-        /// What else would do.
+        /// The alternative, if there is one.
         or: &'static str,
     },
 }
 
-/// What a section says about logging in.
+/// The login that a section describes.
 #[derive(Clone, Debug)]
 pub enum Login {
     /// With passwords: SASL DIGEST-MD5.
@@ -89,36 +89,36 @@ pub enum Login {
     Kerberos(KerberosLogin),
 }
 
-/// Passwords. A section has the one half or the other, by the role that it is written for.
+/// Passwords. A section has one half or the other, depending on the role that it is for.
 #[derive(Clone, Debug, Default)]
 pub struct DigestLogin {
-    /// Who may log in to us: the options `user_<name>="<password>"`.
+    /// Users who may log in to us: the options `user_<name>="<password>"`.
     pub users: Users,
-    /// Who we are when we log in: the options `username` and `password`.
+    /// Our own login: the options `username` and `password`.
     pub credentials: Option<Credentials>,
 }
 
-/// Where to get Kerberos credentials.
+/// The source of Kerberos credentials.
 #[derive(Clone, Debug, Default)]
 pub struct KerberosLogin {
-    /// The section that says it.
+    /// The section that contains it.
     pub section: String,
-    /// Who we are, as `name/host@REALM`.
+    /// Our principal, as `name/host@REALM`.
     pub principal: Option<String>,
     /// The file with our keys.
     pub key_tab: Option<PathBuf>,
-    /// The keys come from that file.
+    /// Whether to use the keys from that file.
     pub use_key_tab: bool,
-    /// A ticket that somebody else got is used, as `kinit` leaves it.
+    /// Whether to use an existing ticket, as left by `kinit`.
     pub use_ticket_cache: bool,
-    /// Where that ticket lies, if not at the usual place.
+    /// The file with that ticket, if it is not the default one.
     pub ticket_cache: Option<PathBuf>,
 }
 
 impl Login {
-    /// What a section of a file means.
+    /// Interprets a section of a file.
     pub fn from_file(file: &JaasFile, section: &str) -> Result<Self, LoginError> {
-        // As in the JDK, a section without modules is as good as none.
+        // As in the JDK, a section without modules counts as missing.
         match file.section(section) {
             Some(section) if !section.modules.is_empty() => Self::from_section(section),
             _ => {
@@ -136,7 +136,7 @@ impl Login {
             let class = other.class.clone();
             return Err(LoginError::UnknownModule { section: name(), class });
         }
-        // Of several modules for Kerberos Apache looks at the first, too.
+        // If there are several modules for Kerberos, Apache uses the first one as well.
         match section.modules.iter().find(is_kerberos) {
             None => DigestLogin::from_section(section).map(Login::Digest),
             Some(_) if section.modules.iter().any(|module| is_digest(&module)) => {
@@ -148,7 +148,7 @@ impl Login {
 }
 
 impl DigestLogin {
-    /// The options of all modules together.
+    /// Combines the options of all modules.
     fn from_section(section: &Section) -> Result<Self, LoginError> {
         let options = || section.modules.iter().flat_map(|module| &module.options);
         let user = |(name, password): (&String, &Secret)| {
@@ -170,7 +170,8 @@ impl DigestLogin {
 }
 
 impl KerberosLogin {
-    /// The keys with which others are let in. Java also wants `storeKey=true`; there is no other way here.
+    /// Returns the keys with which peers are authenticated. Java also requires `storeKey=true`; here there
+    /// is no other way.
     pub fn acceptor_keys(&self) -> Result<AcceptorKeys, LoginError> {
         let section = || self.section.clone();
         if !self.use_key_tab {
@@ -186,7 +187,8 @@ impl KerberosLogin {
         }
     }
 
-    /// What we log in with. Where keys and tickets are allowed, the keys are used: they do not expire.
+    /// Returns the credentials for logging in. If both keys and tickets are allowed, keys are used, because
+    /// they do not expire.
     pub fn initiator_keys(&self) -> Result<InitiatorKeys, LoginError> {
         if self.use_key_tab {
             let principal = self.checked_principal()?.to_string();
@@ -224,7 +226,7 @@ impl KerberosLogin {
     }
 }
 
-/// The names of a file's sections, for somebody who misspelt one.
+/// Lists the sections of a file, for a name that was misspelt.
 fn present(file: &JaasFile) -> String {
     let names: Vec<_> =
         file.sections().iter().map(|section| format!("`{}`", section.name)).collect();

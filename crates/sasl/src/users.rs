@@ -1,4 +1,4 @@
-//! Names and passwords: all that a server knows, and the one that a client logs in with.
+//! Names and passwords: all users that a server knows, and the credentials of a client.
 
 use std::collections::BTreeMap;
 
@@ -11,23 +11,23 @@ pub struct Users {
 }
 
 impl Users {
-    /// Adds a user, or gives a known one another password.
+    /// Adds a user, or changes the password of a known one.
     pub fn insert(&mut self, name: impl Into<String>, password: Secret) {
         self.passwords.insert(name.into(), password);
     }
 
-    /// The password of a user, if there is one of that name.
+    /// Returns the password of a user, if the user is known.
     #[must_use]
     pub fn password(&self, name: &str) -> Option<&Secret> {
         self.passwords.get(name)
     }
 
-    /// The names, sorted.
+    /// Returns the names, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.passwords.keys().map(String::as_str)
     }
 
-    /// Nobody may log in.
+    /// Whether there are no users.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.passwords.is_empty()
@@ -41,10 +41,10 @@ impl<Name: Into<String>> FromIterator<(Name, Secret)> for Users {
     }
 }
 
-/// What a client, or a server that connects to another one, logs in with.
+/// Credentials of a client, or of a server that connects to another one.
 #[derive(Clone, Debug)]
 pub struct Credentials {
-    /// As whom.
+    /// The user name.
     pub username: String,
     /// The password that both sides know.
     pub password: Secret,

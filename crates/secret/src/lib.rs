@@ -1,25 +1,24 @@
-//! A password that does not get out by accident: whatever holds one may be printed, compared and dropped
-//! without a thought.
+//! Passwords that do not leak by accident: a value that holds one may be printed, compared and dropped
+//! without further care.
 
 use std::fmt;
 
 use subtle::ConstantTimeEq;
 use zeroize::Zeroizing;
 
-/// A password, or anything else that a configuration holds and a log must not. Its `Debug` output is `…`,
-/// it has no `Display`, its memory is wiped when it goes, and comparing two takes the same time wherever
-/// they differ.
+/// A password, or another secret from a configuration that must not appear in a log. Its `Debug` output is
+/// `…`, it has no `Display`, its memory is wiped when it is dropped, and it is compared in constant time.
 #[derive(Clone, Default)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// Takes the text in.
+    /// Wraps the text.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Secret(Zeroizing::new(text.into()))
     }
 
-    /// The text. Whoever calls this answers for where it goes.
+    /// Returns the text. The caller is responsible for where it goes.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

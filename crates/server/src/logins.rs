@@ -276,7 +276,7 @@ mod tests {
         let said = complaint(|_| ());
         assert!(said.contains("section `Server` uses Kerberos: "), "{said}");
         let reason = match cfg!(feature = "kerberos") {
-            true => "taking the key of the service: ",
+            true => "cannot acquire the service's key: ",
             false => "build it with `cargo build --features kerberos`",
         };
         assert!(said.contains(reason), "{said}");

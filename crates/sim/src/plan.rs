@@ -207,6 +207,18 @@ fn local_sessions(seed: u64) -> LocalSessions {
     }
 }
 
+fn leader_serves(servers: usize, random: &mut Random) -> LeaderServes {
+    if servers > 1 && random.per_mille(100) {
+        LeaderServes::ServersOnly
+    } else {
+        LeaderServes::Clients
+    }
+}
+
+fn observer_masters(seed: u64) -> ObserverMasters {
+    if seed.is_multiple_of(2) { ObserverMasters::On { seed } } else { ObserverMasters::Off }
+}
+
 impl Plan {
     /// The plan of a seed.
     #[must_use]
@@ -228,11 +240,7 @@ impl Plan {
         let local_sessions = local_sessions(seed);
         // Local sessions end with their server's role, and with every epoch all roles do.
         let epochs_end = local_sessions == LocalSessions::Off && random.per_mille(100);
-        let leader_serves = if voters + observers > 1 && random.per_mille(100) {
-            LeaderServes::ServersOnly
-        } else {
-            LeaderServes::Clients
-        };
+        let leader_serves = leader_serves(voters + observers, &mut random);
         let mut plan = Plan {
             seed,
             membership: Arc::new(membership(voters + joiners, observers, voting)),
@@ -253,11 +261,7 @@ impl Plan {
                 LogStorage::OnDisk,
                 LogStorage::InMemory,
             ]),
-            observer_masters: if seed.is_multiple_of(2) {
-                ObserverMasters::On { seed }
-            } else {
-                ObserverMasters::Off
-            },
+            observer_masters: observer_masters(seed),
             latency_ms: (1, *random.pick(&[1, 5, 30, tick_ms / 4])),
             tree_piece_ms: 4,
             disk_ms: (0, *random.pick(&[1, 5, 20, tick_ms / 2])),

@@ -1,4 +1,4 @@
-//! Certificates for tests, made anew each time, and servers with a TLS port that use them.
+//! Generates certificates for tests, and starts servers with a TLS port that use them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -14,17 +14,17 @@ use tempfile::TempDir;
 
 use crate::server::TestServer;
 
-/// Each has a name of its own.
+/// Numbers the authorities, so that each has a unique name.
 static AUTHORITIES: AtomicUsize = AtomicUsize::new(1);
 
-/// A certificate authority, and a directory for the certificates that it signs.
+/// A certificate authority and a directory for the certificates that it signs.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     directory: TempDir,
 }
 
 impl Authority {
-    /// A new authority with a name that no other one in this process has.
+    /// Creates an authority with a name that is unique in this process.
     #[must_use]
     pub fn new() -> Self {
         let mut params = CertificateParams::default();
@@ -38,19 +38,19 @@ impl Authority {
         Authority { issuer: Issuer::new(params, key), directory }
     }
 
-    /// The trust store that contains its certificate.
+    /// The trust store with its certificate.
     #[must_use]
     pub fn trust_store(&self) -> PathBuf {
         self.directory.path().join("trust.pem")
     }
 
-    /// Signs a certificate for this machine and returns the file with it and its key.
+    /// Signs a certificate for localhost and returns the file with the certificate and its key.
     #[must_use]
     pub fn sign(&self, name: &str) -> PathBuf {
         self.sign_with(name, |_| {})
     }
 
-    /// The same after `adjust` has changed what is signed.
+    /// Does the same after `adjust` has changed the parameters.
     #[must_use]
     pub fn sign_with(&self, name: &str, adjust: impl FnOnce(&mut CertificateParams)) -> PathBuf {
         let hosts = ["localhost", "127.0.0.1"].map(str::to_owned);
@@ -67,13 +67,13 @@ impl Authority {
         file
     }
 
-    /// Starts a server with a TLS port whose clients must show a certificate.
+    /// Starts a server with a TLS port that requires client certificates.
     #[must_use]
     pub fn start_server(&self) -> TestServer {
         self.start_server_with(|_| {})
     }
 
-    /// The same after `adjust` has changed the settings.
+    /// Does the same after `adjust` has changed the settings.
     #[must_use]
     pub fn start_server_with(&self, adjust: impl FnOnce(&mut Config)) -> TestServer {
         let key_store = self.sign("server");

@@ -1,9 +1,9 @@
-//! An ensemble for tests: several servers in this process, on free ports, with directories of their own.
+//! An ensemble for tests: several servers in this process, on free ports and with their own directories.
 //!
 //! ```
 //! let ensemble = herdsman_testing::TestEnsemble::start();
 //! let leader = ensemble.await_leader();
-//! let address = ensemble.address(leader); // give this to any ZooKeeper client
+//! let address = ensemble.address(leader); // for any ZooKeeper client
 //! # assert!(std::net::TcpStream::connect(address).is_ok());
 //! ```
 
@@ -25,22 +25,23 @@ use herdsman_server::Server;
 use herdsman_server::ServerHandle;
 use herdsman_server::operators::log_level::LogLevel;
 
-/// Ports between servers are taken from here. Systems hand out higher ones to whoever asks for any
-/// port, and a server that is started again would find its own taken.
+/// The range for ports between servers. Operating systems assign ephemeral ports above it; if one of those
+/// were used, a restarted server could find its port taken.
 const PORTS: std::ops::Range<u16> = 10_000..20_000;
-/// How often to look whether something has happened.
-const LOOK_EVERY: Duration = Duration::from_millis(5);
-/// Long enough for the slowest machine; a test that runs into it has failed.
-const LOOKS_MAX: u32 = 12_000;
+/// Polling interval of the methods that wait.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+/// Enough for the slowest machine; a test that reaches this limit has failed.
+const POLLS_MAX: u32 = 12_000;
 
-/// Several servers and their temporary directory, which goes when this is dropped.
+/// Several servers and their temporary directory, which is removed on drop.
 ///
-/// Methods panic when a server cannot be started or what they wait for does not happen: in a test
-/// that is the message one wants. Servers have the numbers 1, 2, ….
+/// Methods panic if a server cannot be started or if what they wait for does not happen, which is the
+/// failure that a test needs. Servers are numbered 1, 2, ….
 pub struct TestEnsemble {
     members: Vec<Member>,
     observer_master_port: Option<NonZeroU16>,
-    /// In front of the voters' quorum ports, for the other voters; see [`TestEnsemble::start_with_links`].
+    /// Proxies in front of the voters' quorum ports, for the other voters; see
+    /// [`TestEnsemble::start_with_links`].
     links: Vec<TestProxy>,
     _directory: TempDir,
 }
@@ -51,21 +52,21 @@ struct Member {
 }
 
 impl TestEnsemble {
-    /// Three empty voters with default settings, except for a short tick and all four-letter words.
+    /// Starts three empty voters with default settings, except for a short tick and all four-letter words.
     #[must_use]
     pub fn start() -> Self {
         Self::start_with("", |_, _| {})
     }
 
-    /// Three empty voters. `lines` are added to every zoo.cfg, and `adjust` has the last word on each
+    /// Starts three empty voters. `lines` are added to every zoo.cfg; `adjust` may then change each
     /// server's configuration.
     #[must_use]
     pub fn start_with(lines: &str, adjust: impl Fn(usize, &mut Config)) -> Self {
         Self::start_many(3, lines, adjust)
     }
 
-    /// Three empty voters whose server lines name their client ports, so that each knows where clients
-    /// find the others.
+    /// Starts three empty voters whose server lines include their client ports, so that each server knows
+    /// the client addresses of the others.
     #[must_use]
     pub fn start_with_client_ports() -> Self {
         let endpoint = |port| Endpoint { host: Some("127.0.0.1".to_owned()), port };
@@ -79,7 +80,7 @@ impl TestEnsemble {
         })
     }
 
-    /// Three empty voters and an observer, number 4. It finds nobody to learn from before
+    /// Starts three empty voters and an observer, number 4. The observer has no server to learn from before
     /// [`TestEnsemble::serve_observers`].
     #[must_use]
     pub fn start_with_observer() -> Self {
@@ -93,12 +94,13 @@ impl TestEnsemble {
         ensemble
     }
 
-    /// Three empty voters and an observer, number 4, which learns from the leader itself. The voters reach the leader
-    /// through a proxy, which can hold what they send: see [`TestEnsemble::hold_acks`].
+    /// Starts three empty voters and an observer, number 4, which learns from the leader directly. The
+    /// voters reach the leader through a proxy, which can hold their messages: see
+    /// [`TestEnsemble::hold_acks`].
     #[must_use]
     pub fn start_with_links() -> Self {
         let links: RefCell<Vec<TestProxy>> = RefCell::default();
-        // A voter that is held for a while stays in the quorum.
+        // A voter whose messages are held for a while stays in the quorum.
         let mut ensemble = Self::start_many(4, "syncLimit=60", |id, config| {
             let mut links = links.borrow_mut();
             let voters = config.quorum.membership.members.values_mut().take(3);
@@ -117,31 +119,32 @@ impl TestEnsemble {
         ensemble
     }
 
-    /// Holds what the other voters send to this leader, until [`TestEnsemble::release_acks`]. Meanwhile the leader
-    /// proposes what it is asked for, but nothing is committed, so all servers are behind what clients have asked for.
-    /// Clients of the observer can still take up their sessions and read there. Only with
-    /// [`TestEnsemble::start_with_links`], and not for longer than the session timeouts of the voters' clients.
+    /// Holds the messages from the other voters to this leader until [`TestEnsemble::release_acks`].
+    /// Meanwhile the leader proposes requests, but nothing is committed, so all servers lag behind what
+    /// clients have requested. Clients of the observer can still resume their sessions and read there.
+    /// Requires [`TestEnsemble::start_with_links`]; must be shorter than the session timeouts of the
+    /// voters' clients.
     pub fn hold_acks(&self, leader: usize) {
         self.links[leader - 1].partition_one_way(Direction::ToServer);
     }
 
-    /// Ends [`TestEnsemble::hold_acks`]: what was held arrives now.
+    /// Ends [`TestEnsemble::hold_acks`] and delivers the held messages.
     pub fn release_acks(&self) {
         self.links.iter().for_each(TestProxy::heal);
     }
 
-    /// Starts a voter again, as one that serves observers while it follows. All servers have the same
-    /// address, and all masters the same port, so only one at a time can do so.
+    /// Restarts a voter as a follower that serves observers. All servers have the same address and use the
+    /// same port for this, so only one at a time can do it.
     pub fn serve_observers(&mut self, id: usize) {
         self.stop(id);
         self.members[id - 1].config.quorum.observer_master_port = self.observer_master_port;
         self.start_again(id);
     }
 
-    /// Those behind the third are observers.
+    /// Servers after the third are observers.
     fn start_many(count: usize, lines: &str, adjust: impl Fn(usize, &mut Config)) -> Self {
         let directory =
-            TempDir::with_prefix("herdsman-test-").expect("a temporary directory can be made");
+            TempDir::with_prefix("herdsman-test-").expect("a temporary directory can be created");
         let ports = free_ports(2 * count);
         let server = |(i, pair): (usize, &[u16])| {
             let role = if i < 3 { "participant" } else { "observer" };
@@ -164,38 +167,38 @@ impl TestEnsemble {
         ensemble
     }
 
-    /// The servers' numbers.
+    /// The servers' ids.
     pub fn ids(&self) -> impl Iterator<Item = usize> + use<> {
         1..=self.members.len()
     }
 
-    /// Where clients connect to a server that runs. The port stays the same over restarts.
+    /// The client address of a running server. The port stays the same across restarts.
     #[must_use]
     pub fn address(&self, id: usize) -> SocketAddr {
         let server = self.members[id - 1].server.as_ref();
         server.and_then(Server::address).expect("the server is running")
     }
 
-    /// A server that runs, as its other doors see it.
+    /// The handle of a running server, as its other interfaces use it.
     #[must_use]
     pub fn handle(&self, id: usize) -> ServerHandle {
         let server = self.members[id - 1].server.as_ref();
         server.and_then(Server::handle).expect("the server is running")
     }
 
-    /// Lets those who have a handle on a server change this log level.
+    /// Sets the log level that a server's operators can change; for tests of that.
     pub fn use_log_level(&self, id: usize, level: LogLevel) {
         let server = self.members[id - 1].server.as_ref();
         server.expect("the server is running").use_log_level(level);
     }
 
-    /// As what a server serves; `None` if it is stopped or has no leader.
+    /// The role in which a server serves; `None` if it is stopped or has no leader.
     #[must_use]
     pub fn serves_as(&self, id: usize) -> Option<ServesAs> {
         self.members[id - 1].server.as_ref().and_then(Server::serves_as)
     }
 
-    /// Waits until every running server serves as something, one of them as leader. Gives its number.
+    /// Waits until every running server serves, one of them as leader, and returns the leader's id.
     pub fn await_leader(&self) -> usize {
         let running = || self.ids().filter(|id| self.members[id - 1].server.is_some());
         self.await_that("a leader", || {
@@ -209,26 +212,30 @@ impl TestEnsemble {
         })
     }
 
-    /// Waits until a server serves as this.
+    /// Waits until a server serves in this role.
     pub fn await_role(&self, id: usize, role: ServesAs) {
         self.await_that("a role", || (self.serves_as(id) == Some(role)).then_some(()));
     }
 
-    /// Waits until `look` finds something.
+    /// Polls until `look` returns a value.
     pub fn await_that<T>(&self, what: &str, look: impl Fn() -> Option<T>) -> T {
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..POLLS_MAX {
             if let Some(found) = look() {
                 return found;
             }
-            std::thread::sleep(LOOK_EVERY);
+            std::thread::sleep(POLL_INTERVAL);
         }
-        panic!("waited for {what} in vain");
+        panic!("timed out waiting for {what}");
     }
 
-    /// Ends a client's session by force, through one of the servers. When this returns, the session is
-    /// over there; its client loses its connection and learns the rest when it connects again.
+    /// Expires a client's session through one of the servers. When this returns, the session has ended
+    /// there; its client loses its connection and learns of the expiry when it reconnects.
     pub fn expire_session(&self, id: usize, session: SessionId) {
-        expire_session(self.address(id), session).expect("the session can be ended");
+        expire_session(self.address(id), session).expect("the session can be expired");
+        // A session that is about to end is refused before the log has its end.
+        self.await_that("the end of the session", || {
+            (!self.handle(id).core().tree().has_session(session)).then_some(())
+        });
     }
 
     /// How many transactions a server has proposed as leader.
@@ -237,7 +244,7 @@ impl TestEnsemble {
         self.handle(id).core().stats.ensemble.proposals.get()
     }
 
-    /// How many watches are set at a server; see [`TestServer::watch_count`].
+    /// How many watches are set on a server; see [`TestServer::watch_count`].
     ///
     /// [`TestServer::watch_count`]: crate::TestServer::watch_count
     #[must_use]
@@ -245,14 +252,14 @@ impl TestEnsemble {
         self.handle(id).core().tree().watches().count()
     }
 
-    /// A server that follows.
+    /// Returns a follower.
     #[must_use]
     pub fn follower(&self) -> usize {
         let follows = |id: &usize| self.serves_as(*id) == Some(ServesAs::Follower);
-        self.ids().find(follows).expect("somebody follows")
+        self.ids().find(follows).expect("there is a follower")
     }
 
-    /// Stops a server in order.
+    /// Shuts a server down cleanly.
     pub fn stop(&mut self, id: usize) {
         if let Some(server) = self.members[id - 1].server.take() {
             server.stop();
@@ -266,12 +273,12 @@ impl TestEnsemble {
         }
     }
 
-    /// Changes what a server is told when it starts next.
+    /// Changes a server's configuration for its next start.
     pub fn configure(&mut self, id: usize, adjust: impl FnOnce(&mut Config)) {
         adjust(&mut self.members[id - 1].config);
     }
 
-    /// Starts a server again on its directory and ports.
+    /// Starts a server again with the same directory and ports.
     pub fn start_again(&mut self, id: usize) {
         let member = &mut self.members[id - 1];
         let server = Server::start(member.config.clone()).expect("the server starts");
@@ -284,23 +291,23 @@ impl TestEnsemble {
 }
 
 fn config(id: usize, folder: &Path, lines: &str) -> Config {
-    std::fs::create_dir_all(folder).expect("a folder can be made");
-    std::fs::write(folder.join("myid"), id.to_string()).expect("a writable folder");
+    std::fs::create_dir_all(folder).expect("a directory can be created");
+    std::fs::write(folder.join("myid"), id.to_string()).expect("a writable directory");
     let file = folder.join("zoo.cfg");
     let text = format!(
         "tickTime=1000\ninitLimit=10\nsyncLimit=5\nclientPort=2181\npreAllocSize=64\n\
          4lw.commands.whitelist=*\ndataDir={}\n{lines}",
         folder.display()
     );
-    std::fs::write(&file, text).expect("a writable folder");
+    std::fs::write(&file, text).expect("a writable directory");
     let loaded = Config::load(&file, &SystemProperties::default());
     let mut config = loaded.expect("a valid configuration").config;
     config.listen.client = Some(Endpoint { host: Some("127.0.0.1".to_owned()), port: 0 });
     config
 }
 
-/// Ports on which nobody listens. Each is given out once in this process; other processes begin
-/// elsewhere.
+/// Returns ports on which nothing listens. Each is returned once in this process; other processes start
+/// elsewhere in the range.
 fn free_ports(count: usize) -> Vec<u16> {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let span = PORTS.end - PORTS.start;

@@ -1,9 +1,9 @@
-//! Ends somebody else's session, for tests of what a client does when its session is over.
+//! Expires the session of another client, to test what that client does then.
 //!
-//! In: a server's address and the number of a session. Out: the session is over, its ephemerals are
-//! gone, and its client learns of it when it connects again. It is done as Apache's own tests do
-//! it: take the session up on a connection of one's own and close it there. Works with any server
-//! whose passwords follow from the session's number: Apache ZooKeeper, and Herdsman without a session key.
+//! In: a server's address and a session id. Out: the session has ended, its ephemerals are deleted, and its
+//! client learns of it when it reconnects. As in Apache's own tests, this resumes the session on a separate
+//! connection and closes it there. It works with any server whose session passwords are derived from the
+//! session id: Apache ZooKeeper, and Herdsman without a session key.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -14,61 +14,61 @@ use herdsman_proto::request::RequestHeader;
 use herdsman_proto::{ConnectRequest, ConnectResponse, OpCode, SessionId, Xid, Zxid};
 use thiserror::Error;
 
-/// For one answer of the server.
+/// Limit for one response of the server.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// For all attempts together.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Limit for all attempts together.
+const TOTAL_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(5);
 const SESSION_TIMEOUT_MS: i32 = 10_000;
-/// A server's part of the handshake is less than 50 bytes, a reply without a body 16.
+/// A server's handshake response is less than 50 bytes, a reply without a body 16.
 const ANSWER_BYTES_MAX: usize = 1024;
 
-/// Why a session could not be ended.
+/// Why a session could not be expired.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ExpireError {
-    /// The server cannot be reached or does not answer in time.
-    #[error("cannot end session {session} at {address}: {source}")]
+    /// The server cannot be reached or does not respond in time.
+    #[error("cannot expire session {session} at {address}: {source}")]
     Unreachable {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// Which server.
+        /// The server.
         address: SocketAddr,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The session is taken up elsewhere again and again, or the server is without a leader.
-    #[error("session {session} at {address} is still alive after many attempts to end it")]
+    /// The session is resumed elsewhere again and again, or the server has no leader.
+    #[error("session {session} at {address} is still alive after repeated attempts to expire it")]
     StillAlive {
-        /// Which session.
+        /// The session.
         session: SessionId,
-        /// Which server.
+        /// The server.
         address: SocketAddr,
     },
 }
 
-/// Ends a session by force. When this returns, the server says of that session that it is over; one
-/// that was over before, or never was, is no error. Blocks for some round trips.
+/// Expires a session. When this returns, the server reports that the session has ended; a session that had
+/// already ended, or never existed, is not an error. Blocks for a few round trips.
 ///
 /// ```
 /// use herdsman_proto::SessionId;
 ///
 /// let server = herdsman_testing::TestServer::start();
-/// let session = SessionId(0x1234); // the client says which
+/// let session = SessionId(0x1234); // from the client
 /// herdsman_testing::expire_session(server.address(), session)?;
 /// # Ok::<(), herdsman_testing::expire_session::ExpireError>(())
 /// ```
 pub fn expire_session(address: SocketAddr, session: SessionId) -> Result<(), ExpireError> {
     if session == SessionId::NONE {
-        // Taken up, that would be a new session each time.
+        // Resuming it would create a new session each time.
         return Ok(());
     }
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TOTAL_TIMEOUT;
     let mut last_error = None;
     while Instant::now() < deadline {
-        match take_up_and_close(address, session) {
-            Ok(Found::Over) => return Ok(()),
-            // Its client may have taken it back in between, so look again.
+        match resume_and_close(address, session) {
+            Ok(Found::Ended) => return Ok(()),
+            // Its client may have resumed it in between, so check again.
             Ok(Found::Alive) => last_error = None,
             Err(error) if is_closed(&error) => last_error = None,
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -84,13 +84,13 @@ pub fn expire_session(address: SocketAddr, session: SessionId) -> Result<(), Exp
     })
 }
 
-/// How a session was found.
+/// The state in which a session was found.
 enum Found {
     Alive,
-    Over,
+    Ended,
 }
 
-fn take_up_and_close(address: SocketAddr, session: SessionId) -> io::Result<Found> {
+fn resume_and_close(address: SocketAddr, session: SessionId) -> io::Result<Found> {
     let mut stream = TcpStream::connect_timeout(&address, ANSWER_TIMEOUT)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_nodelay(true)?;
@@ -99,14 +99,14 @@ fn take_up_and_close(address: SocketAddr, session: SessionId) -> io::Result<Foun
     let answer = ConnectResponse::decode(&answer)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
     if answer.session == SessionId::NONE {
-        return Ok(Found::Over);
+        return Ok(Found::Ended);
     }
     receive(&mut stream)?;
     Ok(Found::Alive)
 }
 
-/// In one write: the client whose connection this ends should not get its session back before it is
-/// closed.
+/// Sends both in one write: the client whose connection this closes must not resume its session before it
+/// is closed.
 fn handshake_and_close(session: SessionId) -> Vec<u8> {
     let handshake = ConnectRequest {
         last_zxid_seen: Zxid::ZERO,
@@ -128,14 +128,15 @@ fn receive(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
     stream.read_exact(&mut length)?;
     let length = usize::try_from(i32::from_be_bytes(length)).unwrap_or(usize::MAX);
     if length > ANSWER_BYTES_MAX {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "not an answer of a server"));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "not a server response"));
     }
     let mut payload = vec![0; length];
     stream.read_exact(&mut payload)?;
     Ok(payload)
 }
 
-/// The server has closed the connection: it has no leader, or the session has moved on.
+/// Whether the server has closed the connection: it has no leader, or the session has moved to another
+/// server.
 fn is_closed(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), UnexpectedEof | ConnectionReset | ConnectionAborted | BrokenPipe)

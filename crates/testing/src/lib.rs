@@ -1,8 +1,8 @@
-//! Servers for tests: [`TestServer`] and [`TestEnsemble`] run in the test's own process, on free ports and in a
-//! temporary directory. [`TestProxy`] stands between a client and a server and cuts, delays or loses what passes,
-//! [`expire_session`] ends a client's session, and [`Authority`] makes certificates.
+//! Servers for tests: [`TestServer`] and [`TestEnsemble`] run in the test's own process, on free ports and
+//! in a temporary directory. [`TestProxy`] sits between a client and a server and cuts connections, delays
+//! or loses messages, [`expire_session`] expires a client's session, and [`Authority`] makes certificates.
 //!
-//! A dev-dependency only: their methods panic where a test cannot go on.
+//! A dev-dependency only: methods panic where a test cannot continue.
 
 pub mod certificates;
 pub mod ensemble;

@@ -1,9 +1,9 @@
-//! A proxy for tests: it stands between clients and one server, and misbehaves when told to.
+//! A proxy for tests: it sits between clients and one server and injects faults.
 //!
-//! It knows the frames of the client protocol, so a test can say *what* is to go wrong and need not
-//! be lucky with timing: the reply to the next create is lost, the second getData is never sent,
-//! the answer to a delete waits until the test lets it go. It counts what passes, which shows how many
-//! round trips a recipe takes and how many clients a change wakes up.
+//! It understands the frames of the client protocol, so a test can specify *what* goes wrong without
+//! depending on timing: the reply to the next create is lost, the second getData is never sent, the reply
+//! to a delete is held until the test releases it. It also counts messages, which shows how many round
+//! trips a recipe takes and how many clients a change wakes up.
 //!
 //! ```
 //! use herdsman_proto::OpCode;
@@ -13,16 +13,16 @@
 //! let server = TestServer::start();
 //! let proxy = TestProxy::start(server.address());
 //! let lost = proxy.once(OpCode::Create, Fault::CutBeforeReply);
-//! let connect_string = proxy.connect_string(); // give this to any ZooKeeper client
+//! let connect_string = proxy.connect_string(); // for any ZooKeeper client
 //! # let _ = connect_string;
-//! // … a create now takes place, and the client hears nothing but the end of its connection …
-//! assert_eq!(lost.fired(), 0); // 1, behind that create
+//! // … a create is now carried out, but the client only sees its connection close …
+//! assert_eq!(lost.fired(), 0); // 1 after that create
 //! assert_eq!(proxy.traffic().requests(OpCode::Create), 0);
 //! ```
 //!
-//! It works on a thread of its own, so blocking and async tests can use it alike. Connections that
-//! do not speak in frames, a four-letter word for instance, are passed through as they are. Orders
-//! are in force when the method returns. What it remembers is limited: see [`TestProxy::log`].
+//! It runs on its own thread, so blocking and async tests can use it alike. Connections that do not start
+//! with a frame, a four-letter word for instance, are passed through unchanged. Settings take effect before
+//! the method returns. Memory is bounded: see [`TestProxy::log`].
 
 mod connection;
 mod frames;
@@ -49,12 +49,12 @@ use connection::{Connection, reset};
 use rule::Progress;
 use shared::{Ending, Shared, State};
 
-/// More connections at a time are refused.
+/// More simultaneous connections are refused.
 const CONNECTIONS_MAX: usize = 4096;
-/// How long to wait when the system has no sockets left.
+/// Pause when the system has no sockets left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
-/// One way through a proxy.
+/// A direction through the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From clients to the server: requests.
@@ -65,7 +65,7 @@ pub enum Direction {
 
 /// A proxy in front of one server. Dropping it closes its port and its connections.
 ///
-/// Starting panics when it cannot be done: in a test that is the message one wants.
+/// Starting panics on failure, which is what a test needs.
 pub struct TestProxy {
     shared: Arc<Shared>,
     address: SocketAddr,
@@ -74,14 +74,15 @@ pub struct TestProxy {
 }
 
 impl TestProxy {
-    /// A proxy on a free port, which carries everything to this server and back.
+    /// Starts a proxy on a free port that forwards to this server.
     #[must_use]
     pub fn start(upstream: SocketAddr) -> Self {
         Self::start_with(Shared::new(upstream))
     }
 
-    /// The same for another protocol than that of clients, for instance that between servers: bytes are carried as they
-    /// come. It can be cut, partitioned and delayed, but no rule applies and nothing is counted but connections.
+    /// Starts a proxy for another protocol, for instance the one between servers: bytes are forwarded as
+    /// they arrive. Connections can be cut, partitioned and delayed, but rules do not apply and only
+    /// connections are counted.
     #[must_use]
     pub fn start_for_bytes(upstream: SocketAddr) -> Self {
         Self::start_with(Shared::for_bytes(upstream))
@@ -89,7 +90,7 @@ impl TestProxy {
 
     fn start_with(shared: Shared) -> Self {
         let shared = Arc::new(shared);
-        let (runtime, listener) = open().expect("a free port can be opened");
+        let (runtime, listener) = open().expect("a free port can be bound");
         let address = listener.local_addr().expect("an open port has an address");
         let (stop, stopped) = oneshot::channel();
         let serving = serve(Arc::clone(&shared), listener, stopped);
@@ -100,7 +101,7 @@ impl TestProxy {
         TestProxy { shared, address, stop: Some(stop), thread }
     }
 
-    /// Where clients connect.
+    /// The address for clients.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -112,126 +113,125 @@ impl TestProxy {
         self.address.to_string()
     }
 
-    /// Leads new connections to another server. Those that are open stay where they are; to move
-    /// them, [`cut`](TestProxy::cut) them behind this.
+    /// Directs new connections to another server. Open connections stay; to move them,
+    /// [`cut`](TestProxy::cut) them afterwards.
     pub fn set_upstream(&self, upstream: SocketAddr) {
-        self.shared.tell(|state| state.upstream = upstream);
+        self.shared.configure(|state| state.upstream = upstream);
     }
 
-    /// Closes all connections, on both sides. What the proxy still had of them is lost.
+    /// Closes all connections on both sides. Data still in the proxy is lost.
     pub fn cut(&self) {
         self.end_all(Ending::Close);
     }
 
-    /// Ends all connections with a reset (RST), on both sides.
+    /// Resets all connections (RST) on both sides.
     pub fn reset(&self) {
         self.end_all(Ending::Reset);
     }
 
     fn end_all(&self, ending: Ending) {
-        self.shared.tell(|state| {
+        self.shared.configure(|state| {
             state.cuts += 1;
             state.last_cut = ending;
         });
     }
 
-    /// Ends new connections as soon as they are made, with a reset, until
-    /// [`accept_connections`](TestProxy::accept_connections). Those that are open stay open.
+    /// Resets new connections immediately, until [`accept_connections`](TestProxy::accept_connections).
+    /// Open connections stay open.
     pub fn refuse_connections(&self) {
-        self.shared.tell(|state| state.refuses = true);
+        self.shared.configure(|state| state.refuses = true);
     }
 
-    /// Takes new connections again.
+    /// Accepts new connections again.
     pub fn accept_connections(&self) {
-        self.shared.tell(|state| state.refuses = false);
+        self.shared.configure(|state| state.refuses = false);
     }
 
-    /// A black hole: connections stay open, but nothing passes in either direction until
-    /// [`heal`](TestProxy::heal), not even the end of a connection. New connections can be made, as
-    /// the system answers for us, and get no answer.
+    /// Simulates a network partition: connections stay open, but nothing passes in either direction until
+    /// [`heal`](TestProxy::heal), not even the end of a connection. New connections are accepted, as the
+    /// operating system does that, but get no response.
     pub fn partition(&self) {
-        self.shared.tell(|state| state.blocks = [true; 2]);
+        self.shared.configure(|state| state.blocks = [true; 2]);
     }
 
-    /// The same in one direction: the server hears its clients but they do not hear it, or the
-    /// other way round. With [`cut`](TestProxy::cut) behind it, a test can lose an event that the
-    /// server has sent.
+    /// Does the same in one direction: the server receives from its clients but they do not receive from
+    /// it, or the other way round. With [`cut`](TestProxy::cut) afterwards, a test can lose an event that
+    /// the server has sent.
     pub fn partition_one_way(&self, direction: Direction) {
-        self.shared.tell(|state| state.blocks[direction as usize] = true);
+        self.shared.configure(|state| state.blocks[direction as usize] = true);
     }
 
-    /// Ends a partition. What was sent meanwhile arrives now, as it does when a network heals before
-    /// TCP gives up. To lose it instead, [`cut`](TestProxy::cut) before this.
+    /// Ends a partition. Data sent meanwhile arrives now, as if a network healed before TCP gave up. To
+    /// lose it instead, [`cut`](TestProxy::cut) first.
     pub fn heal(&self) {
-        self.shared.tell(|state| state.blocks = [false; 2]);
+        self.shared.configure(|state| state.blocks = [false; 2]);
     }
 
-    /// From now on, whatever the server sends arrives this much later; zero ends it. The time of
-    /// each frame counts from when it came, so replies are late, not fewer.
+    /// Delays everything that the server sends from now on; zero ends it. The delay of each frame starts
+    /// when it arrives, so throughput is not reduced.
     pub fn delay_replies(&self, delay: Duration) {
         self.delay(Direction::ToClient, delay);
     }
 
-    /// The same for what clients send.
+    /// Does the same for requests.
     pub fn delay_requests(&self, delay: Duration) {
         self.delay(Direction::ToServer, delay);
     }
 
     fn delay(&self, direction: Direction, delay: Duration) {
-        self.shared.tell(|state| state.delays[direction as usize] = delay);
+        self.shared.configure(|state| state.delays[direction as usize] = delay);
     }
 
-    /// Does this to the next request of a kind.
+    /// Injects this fault into the next request of a kind.
     pub fn once(&self, op: OpCode, fault: Fault) -> ActiveRule {
         self.add_rule(Rule::new(fault).on(op))
     }
 
-    /// Follows a rule from now on. Of several that mean the same request, the one that was added
-    /// first has its way and the others do not see that request.
+    /// Adds a rule. If several match a request, only the rule that was added first applies.
     pub fn add_rule(&self, rule: Rule) -> ActiveRule {
         let progress = Arc::new(Progress::default());
-        self.shared.tell(|state| state.rules.push((rule, Arc::clone(&progress))));
+        self.shared.configure(|state| state.rules.push((rule, Arc::clone(&progress))));
         ActiveRule { shared: Arc::clone(&self.shared), progress }
     }
 
-    /// Forgets all rules. What they hold stays held; see [`ActiveRule::release`].
+    /// Removes all rules. Held messages stay held; see [`ActiveRule::release`].
     pub fn clear_rules(&self) {
-        self.shared.tell(|state| state.rules.clear());
+        self.shared.configure(|state| state.rules.clear());
     }
 
-    /// What it has seen so far.
+    /// Returns the counters.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        self.shared.look(|state| state.traffic.clone())
+        self.shared.read(|state| state.traffic.clone())
     }
 
-    /// Blocks until its counters are as wanted; false if they are not within this time. In an async
+    /// Blocks until the counters satisfy `done`; false if this takes longer than the timeout. In an async
     /// test, where the client may need this very thread, use [`TestProxy::until`].
     #[must_use = "it may not have happened"]
     pub fn wait_until(&self, timeout: Duration, wanted: impl Fn(&Traffic) -> bool) -> bool {
         self.shared.wait_until(timeout, || wanted(&self.traffic()))
     }
 
-    /// Waits until its counters are as wanted.
+    /// Waits until the counters satisfy `done`.
     pub async fn until(&self, wanted: impl Fn(&Traffic) -> bool) {
-        self.shared.until_noted(|| wanted(&self.traffic())).await;
+        self.shared.until_recorded(|| wanted(&self.traffic())).await;
     }
 
-    /// The last 4096 requests and events, in the order in which they came.
+    /// The last 4096 requests and events, in order of arrival.
     #[must_use]
     pub fn log(&self) -> Vec<Observed> {
-        self.shared.look(|state| state.log.entries())
+        self.shared.read(|state| state.log.entries())
     }
 
-    /// Forgets the log; counters stay.
+    /// Clears the log; counters keep their values.
     pub fn clear_log(&self) {
-        self.shared.tell(|state| state.log.clear());
+        self.shared.configure(|state| state.log.clear());
     }
 }
 
 impl Drop for TestProxy {
     fn drop(&mut self) {
-        // Both fail only if the thread has ended already.
+        // Both fail only if the thread has already ended.
         _ = self.stop.take().map(|stop| stop.send(()));
         _ = self.thread.take().map(JoinHandle::join);
     }
@@ -263,7 +263,7 @@ async fn serve(
 }
 
 fn admit(shared: &Arc<Shared>, client: TcpStream) {
-    let admitted = shared.note(|state| {
+    let admitted = shared.record(|state| {
         let State { traffic, cuts, refuses, .. } = state;
         if *refuses || traffic.connections_open >= CONNECTIONS_MAX {
             return None;
@@ -278,6 +278,6 @@ fn admit(shared: &Arc<Shared>, client: TcpStream) {
     let shared = Arc::clone(shared);
     tokio::spawn(async move {
         Connection::new(Arc::clone(&shared), number, cuts_before).run(client).await;
-        shared.note(|state| state.traffic.connections_open -= 1);
+        shared.record(|state| state.traffic.connections_open -= 1);
     });
 }

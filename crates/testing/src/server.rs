@@ -1,13 +1,14 @@
-//! A server for tests: in this process, on a free port, with a directory of its own.
+//! A server for tests: in this process, on a free port, with its own directory.
 //!
 //! ```
 //! let server = herdsman_testing::TestServer::start();
-//! let address = server.address(); // give this to any ZooKeeper client
+//! let address = server.address(); // for any ZooKeeper client
 //! # assert!(std::net::TcpStream::connect(address).is_ok());
 //! ```
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use herdsman_proto::SessionId;
 use tempfile::TempDir;
@@ -19,9 +20,12 @@ use herdsman_server::ServerHandle;
 use herdsman_server::StartError;
 use herdsman_server::operators::log_level::LogLevel;
 
-/// A running server and its temporary directory, which goes when this is dropped.
+/// How often to check whether something has happened.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
+
+/// A running server and its temporary directory, which is removed on drop.
 ///
-/// Methods panic when the server cannot be started: in a test that is the message one wants.
+/// Methods panic if the server cannot be started, which is the failure that a test needs.
 pub struct TestServer {
     server: Option<Server>,
     config: Config,
@@ -29,17 +33,17 @@ pub struct TestServer {
 }
 
 impl TestServer {
-    /// An empty server with default settings, except for a short tick and all four-letter words.
+    /// Starts an empty server with default settings, except for a short tick and all four-letter words.
     #[must_use]
     pub fn start() -> Self {
         Self::start_with(|_| {})
     }
 
-    /// An empty server with settings of its own.
+    /// Starts an empty server; `adjust` may change its settings.
     #[must_use]
     pub fn start_with(adjust: impl FnOnce(&mut Config)) -> Self {
         let directory =
-            TempDir::with_prefix("herdsman-test-").expect("a temporary directory can be made");
+            TempDir::with_prefix("herdsman-test-").expect("a temporary directory can be created");
         let loaded = Config::standalone_default(&SystemProperties::default());
         let mut config = loaded.expect("the default configuration is valid").config;
         config.listen.client = Some(Endpoint { host: Some("127.0.0.1".to_owned()), port: 0 });
@@ -53,24 +57,24 @@ impl TestServer {
         server
     }
 
-    /// The running server, as its other doors see it.
+    /// The handle of the running server, as its other interfaces use it.
     #[must_use]
     pub fn handle(&self) -> ServerHandle {
         self.server.as_ref().and_then(Server::handle).expect("the server is running")
     }
 
-    /// Lets the log level of a process that only a test knows of be changed.
+    /// Sets the log level that operators can change; for tests of that.
     pub fn use_log_level(&self, level: LogLevel) {
         self.server.as_ref().expect("the server is running").use_log_level(level);
     }
 
-    /// Where clients connect. The port stays the same over restarts.
+    /// The client address. The port stays the same across restarts.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.server.as_ref().and_then(Server::address).expect("the server is running")
     }
 
-    /// Where clients connect with TLS; there must be such a port.
+    /// The address for clients with TLS; the server must have such a port.
     #[must_use]
     pub fn secure_address(&self) -> SocketAddr {
         self.server.as_ref().and_then(Server::secure_address).expect("there is a TLS port")
@@ -88,7 +92,7 @@ impl TestServer {
         self.directory.path()
     }
 
-    /// Where logs and snapshots are.
+    /// The directory of logs and snapshots.
     #[must_use]
     pub fn version_dir(&self) -> PathBuf {
         self.directory.path().join("version-2")
@@ -99,7 +103,7 @@ impl TestServer {
         adjust(&mut self.config);
     }
 
-    /// Stops the server in order.
+    /// Shuts the server down cleanly.
     pub fn stop(&mut self) {
         if let Some(server) = self.server.take() {
             server.stop();
@@ -113,12 +117,12 @@ impl TestServer {
         }
     }
 
-    /// Starts it again on the same directory and port.
+    /// Starts it again with the same directory and port.
     pub fn start_again(&mut self) {
         self.try_start().expect("the server starts");
     }
 
-    /// Starts it again on the same directory and port, or says why not.
+    /// Does the same, but returns the error if it fails.
     pub fn try_start(&mut self) -> Result<(), StartError> {
         let server = Server::start(self.config.clone())?;
         if let (Some(address), Some(client)) = (server.address(), &mut self.config.listen.client) {
@@ -138,15 +142,19 @@ impl TestServer {
         self.start_again();
     }
 
-    /// Ends a client's session by force: its ephemerals are gone when this returns, and its client
-    /// loses its connection and learns the rest when it connects again. Blocks for some round trips.
+    /// Expires a client's session: its ephemerals are deleted when this returns, and its client loses its
+    /// connection and learns of the expiry when it reconnects. Blocks for a few round trips.
     pub fn expire_session(&self, session: SessionId) {
-        expire_session(self.address(), session).expect("the session can be ended");
+        expire_session(self.address(), session).expect("the session can be expired");
+        // A session that is about to end is refused before the log has its end.
+        while self.has_session(session) {
+            std::thread::sleep(POLL_INTERVAL);
+        }
     }
 
-    /// How many watches are set, of all clients. Those of a connection go shortly after it ends. A
-    /// persistent watch that is not recursive counts twice, as in `zk_watch_count`: it is one for
-    /// data and one for children.
+    /// How many watches are set, for all clients. Those of a connection are removed shortly after it
+    /// closes. A persistent watch that is not recursive counts twice, as in `zk_watch_count`: once for data
+    /// and once for children.
     #[must_use]
     pub fn watch_count(&self) -> usize {
         self.handle().core().tree().watches().count()
@@ -164,7 +172,7 @@ impl TestServer {
         self.handle().core().tree().has_session(session)
     }
 
-    /// The paths of all ephemerals of a session, in order.
+    /// The paths of all ephemerals of a session, sorted.
     #[must_use]
     pub fn ephemerals(&self, session: SessionId) -> Vec<String> {
         let mut paths: Vec<_> =

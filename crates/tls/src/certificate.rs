@@ -1,7 +1,7 @@
-//! Looks into a certificate, of whatever X.509 version.
+//! Parses X.509 certificates of any version.
 //!
-//! In: DER. Out: its parts. Nothing here decides about trust; rustls's own parser (webpki) does that for
-//! version 3, and knows no other version, which is why x509-parser is used here.
+//! In: DER. Out: the certificate's fields. Trust is not decided here. webpki, the parser behind rustls,
+//! reads only version 3, which is why x509-parser is used.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use rustls::pki_types::{CertificateDer, SubjectPublicKeyInfoDer, UnixTime};
 use x509_parser::certificate::X509Certificate;
 use x509_parser::prelude::FromDer;
 
-/// Bytes that should be an X.509 certificate and are not.
+/// The bytes are not an X.509 certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this is not a well-formed X.509 certificate")]
+#[error("not a well-formed X.509 certificate")]
 pub struct MalformedCertificate;
 
 impl From<MalformedCertificate> for rustls::Error {
@@ -21,7 +21,7 @@ impl From<MalformedCertificate> for rustls::Error {
     }
 }
 
-/// The certificate's parts. Bytes after its end are refused.
+/// Parses a certificate. Trailing bytes are rejected.
 pub(crate) fn parse<'a>(
     der: &'a CertificateDer<'_>,
 ) -> Result<X509Certificate<'a>, MalformedCertificate> {
@@ -31,14 +31,14 @@ pub(crate) fn parse<'a>(
     }
 }
 
-/// The public key, with its algorithm.
+/// Returns the public key and its algorithm.
 pub(crate) fn public_key(
     der: &CertificateDer<'_>,
 ) -> Result<SubjectPublicKeyInfoDer<'static>, MalformedCertificate> {
     Ok(SubjectPublicKeyInfoDer::from(parse(der)?.public_key().raw.to_vec()))
 }
 
-/// Whether the certificate is valid at this time.
+/// Checks that the certificate is valid at `time`.
 pub(crate) fn check_validity(
     certificate: &X509Certificate<'_>,
     time: UnixTime,
@@ -54,12 +54,13 @@ pub(crate) fn check_validity(
     Ok(())
 }
 
-/// Certificates of before 1970 exist in no trust store; they count as of its first second.
+/// Converts a timestamp. No trust store holds certificates from before 1970; they count as from its first
+/// second.
 fn unix_time(seconds: i64) -> UnixTime {
     UnixTime::since_unix_epoch(Duration::from_secs(u64::try_from(seconds).unwrap_or(0)))
 }
 
-/// From when to when it is valid, in words.
+/// Describes the validity period: `from A to B`.
 pub(crate) fn describe_validity(certificate: &X509Certificate<'_>) -> String {
     let validity = certificate.validity();
     format!("from {} to {}", validity.not_before, validity.not_after)

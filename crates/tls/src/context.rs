@@ -1,9 +1,9 @@
-//! The files of one kind of port, loaded, and the configurations made from them.
+//! Loads the files for one kind of port and builds the TLS configurations from them.
 //!
-//! In: [`TlsSettings`]. Out: a configuration for each connection. The context is shared by all
-//! connections and is replaced inside when the files change; a connection keeps the configuration that it
-//! began with. Nobody is called back and nothing is watched: whoever wants changes to count calls
-//! [`TlsContext::reload_if_changed`] now and then, from wherever it may read files.
+//! In: [`TlsSettings`]. Out: a configuration for each connection. All connections share the context, whose
+//! content is replaced when the files change; an open connection keeps the configuration it started with.
+//! There are no callbacks and no file watcher: the owner calls [`TlsContext::reload_if_changed`]
+//! periodically, from a thread that may read files.
 //!
 //! Apache: `X509Util` with `FileChangeWatcher`.
 
@@ -25,8 +25,8 @@ use crate::settings::{ClientAuth, Side, TlsSettings};
 use crate::suites;
 use crate::verifier::{ClientVerifier, ServerVerifier, WithoutCertificate};
 
-/// TLS for one kind of port: the files as they were last read, and the settings that say how to use
-/// them. Share it in an `Arc`.
+/// TLS for one kind of port: the files as last read, and the settings that say how to use them. Share it in
+/// an `Arc`.
 ///
 /// ```no_run
 /// use herdsman_tls::rustls::ClientConnection;
@@ -49,33 +49,33 @@ pub struct TlsContext {
     versions: Vec<&'static SupportedProtocolVersion>,
     skipped_suites: Vec<String>,
     current: RwLock<Arc<Current>>,
-    /// Held during a reload, so that two do not run at once.
-    watch: Mutex<Watch>,
+    /// Held during a reload, so that reloads do not overlap.
+    watch: Mutex<WatchState>,
 }
 
-/// What came of a look at the files.
+/// Result of [`TlsContext::reload_if_changed`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Reload {
-    /// There is nothing new, or only what was reported before.
+    /// Nothing has changed, or the failure was already reported.
     Unchanged,
-    /// New connections get what the files say now.
+    /// New connections use the new files.
     Reloaded,
 }
 
-/// What connections are given, until the next reload.
+/// What connections use until the next reload.
 struct Current {
     loaded: Loaded,
-    /// For all clients, where their hosts are not checked.
+    /// Shared by all clients if their hosts are not checked.
     server: Option<Arc<ServerConfig>>,
-    /// For all servers, where their hosts are not checked.
+    /// Shared by all servers if their hosts are not checked.
     client: Option<Arc<ClientConfig>>,
 }
 
-/// What is known about the files.
-struct Watch {
+/// State of the files at the last reload.
+struct WatchState {
     stamps: Vec<FileStamp>,
-    /// What the last attempt to read them failed with.
+    /// The error of the last attempt to read them.
     failure: Option<String>,
 }
 
@@ -83,8 +83,8 @@ impl TlsContext {
     /// Reads the files.
     ///
     /// # Errors
-    /// A file cannot be read or is not what it should be, or something is missing for this side of a
-    /// connection; the error names the file, or the setting.
+    /// A file cannot be read or has the wrong content, or a file that this side of a connection needs is
+    /// not set. The error names the file or the setting.
     pub fn load(settings: TlsSettings, side: Side) -> Result<Self, TlsError> {
         let (provider, skipped_suites) = suites::provider_with(&settings.cipher_suites)?;
         let versions = suites::versions(&settings.protocols);
@@ -98,19 +98,19 @@ impl TlsContext {
             skipped_suites,
             side,
             current: RwLock::new(Arc::new(current)),
-            watch: Mutex::new(Watch { stamps, failure: None }),
+            watch: Mutex::new(WatchState { stamps, failure: None }),
             settings,
         })
     }
 
-    /// Reads the files again if one of them has changed. If that fails, what was read before stays in
-    /// use. The same failure is reported once, however often this is called.
+    /// Reads the files again if one of them has changed. If that fails, the old content stays in use. The
+    /// same failure is returned only once, however often this is called.
     ///
     /// # Errors
-    /// The files have changed and cannot be used; the error says which and why.
+    /// The files have changed and cannot be used.
     pub fn reload_if_changed(&self) -> Result<Reload, TlsError> {
         let mut watch = self.watch.lock();
-        // Looked at before reading, so that a change while we read is seen the next time.
+        // Taken before reading, so that a change during the read is noticed next time.
         let stamps = stamps(&self.settings);
         if stamps == watch.stamps && watch.failure.is_none() {
             return Ok(Reload::Unchanged);
@@ -118,20 +118,20 @@ impl TlsContext {
         match self.maker().load(self.side) {
             Ok(current) => {
                 *self.current.write() = Arc::new(current);
-                *watch = Watch { stamps, failure: None };
+                *watch = WatchState { stamps, failure: None };
                 Ok(Reload::Reloaded)
             }
             Err(error) => {
-                // It is tried again each time, because it may be something that passes.
+                // Tried again on each call, because the failure may be temporary.
                 let failure = Some(error.to_string());
                 let is_known = watch.failure == failure && watch.stamps == stamps;
-                *watch = Watch { stamps, failure };
+                *watch = WatchState { stamps, failure };
                 if is_known { Ok(Reload::Unchanged) } else { Err(error) }
             }
         }
     }
 
-    /// What an operator should know about the files as they were last read, and about the settings.
+    /// Returns warnings about the files and the settings, for the operator.
     #[must_use]
     pub fn warnings(&self) -> Vec<TlsWarning> {
         let mut warnings = self.current().loaded.warnings.clone();
@@ -142,7 +142,7 @@ impl TlsContext {
         warnings
     }
 
-    /// The configuration with which a connection from this peer is accepted.
+    /// Returns the configuration for accepting a connection from this peer.
     ///
     /// # Errors
     /// The context was loaded to dial only, and has no key store or no trust store.
@@ -154,8 +154,8 @@ impl TlsContext {
         }
     }
 
-    /// The configuration with which this peer is dialled. It does the check of the host by itself, so the
-    /// name that goes to `rustls::ClientConnection` is [`Peer::server_name`].
+    /// Returns the configuration for connecting to this peer. It checks the host itself, so the name to
+    /// pass to `rustls::ClientConnection` is [`Peer::server_name`].
     ///
     /// # Errors
     /// The context was loaded to accept only, and has no trust store.
@@ -167,21 +167,21 @@ impl TlsContext {
         }
     }
 
-    /// Whether the certificates of those who connect must be for their hosts.
+    /// Whether a client's certificate must match its host.
     #[must_use]
     pub fn checks_client_host(&self) -> bool {
         self.settings.checks_client_host()
     }
 
-    /// Whether the certificates of those who are dialled must be for their hosts.
+    /// Whether a server's certificate must match its host.
     #[must_use]
     pub fn checks_server_host(&self) -> bool {
         self.settings.verify_server_host
     }
 
-    /// Whether to give this peer a name by [`reverse_lookup`](crate::reverse_lookup), which waits for the
-    /// DNS, before asking for a configuration: the settings allow it, hosts are checked, and nothing but
-    /// an address is known.
+    /// Whether the caller should find this peer's name with [`reverse_lookup`](crate::reverse_lookup),
+    /// which waits for the DNS, before it asks for a configuration: the settings allow it, hosts are
+    /// checked, and only an address is known.
     #[must_use]
     pub fn wants_reverse_lookup(&self, peer: &Peer) -> bool {
         let checks = (self.side.accepts() && self.settings.checks_client_host())
@@ -211,7 +211,7 @@ fn stamps(settings: &TlsSettings) -> Vec<FileStamp> {
     settings.files().into_iter().map(FileStamp::of).collect()
 }
 
-/// Makes configurations.
+/// Builds configurations.
 struct Maker<'a> {
     settings: &'a TlsSettings,
     provider: &'a Arc<CryptoProvider>,
@@ -219,8 +219,8 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    /// Also makes the shared configurations, so that whatever can be wrong is wrong now and not with the
-    /// first connection.
+    /// Also builds the shared configurations, so that every error shows up now and not at the first
+    /// connection.
     fn load(&self, side: Side) -> Result<Current, TlsError> {
         let loaded = load(self.settings, side, self.provider.signature_verification_algorithms)?;
         let server = side.accepts().then(|| self.server_config(&loaded, None)).transpose()?;
@@ -239,7 +239,7 @@ impl Maker<'_> {
             .map_err(TlsError::Inconsistent)?;
         let without_certificate = match self.settings.client_auth {
             ClientAuth::None => None,
-            ClientAuth::Want => Some(WithoutCertificate::Welcome),
+            ClientAuth::Want => Some(WithoutCertificate::Allowed),
             ClientAuth::Need => Some(WithoutCertificate::Refused),
         };
         let builder = match without_certificate {

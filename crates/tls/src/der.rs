@@ -1,7 +1,7 @@
-//! The little of DER that is needed where a parser does not show the bytes themselves.
+//! The few DER operations needed where a parser does not expose the raw bytes.
 //!
-//! Certificates are parsed by webpki and x509-parser. Here: cut one item off, and put a header before
-//! some bytes. Tags of more than one byte do not occur in what we read and are refused.
+//! Certificates are parsed by webpki and x509-parser. This module splits off one item and puts a header
+//! before some bytes. Multi-byte tags do not occur in what we read and are rejected.
 
 /// `INTEGER`.
 pub(crate) const INTEGER: u8 = 0x02;
@@ -18,7 +18,7 @@ pub(crate) const SET: u8 = 0x31;
 /// `[0] EXPLICIT`.
 pub(crate) const EXPLICIT_0: u8 = 0xa0;
 
-/// One item.
+/// One DER item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Item<'a> {
     pub(crate) tag: u8,
@@ -27,7 +27,7 @@ pub(crate) struct Item<'a> {
     pub(crate) whole: &'a [u8],
 }
 
-/// The first item, and what follows it. None if the bytes are no DER, or end too early.
+/// Splits off the first item. None if the bytes are not DER or end too early.
 pub(crate) fn split(input: &[u8]) -> Option<(Item<'_>, &[u8])> {
     let (&tag, rest) = input.split_first()?;
     if tag & 0x1f == 0x1f {
@@ -45,7 +45,7 @@ pub(crate) fn split(input: &[u8]) -> Option<(Item<'_>, &[u8])> {
     Some((Item { tag, content, whole }, rest))
 }
 
-/// A length of more than four bytes is beyond any file that is read.
+/// Reads a long-form length. More than four bytes is beyond any file that is read.
 fn long_length(bytes: &[u8]) -> Option<usize> {
     if bytes.is_empty() || bytes.len() > 4 {
         return None;
@@ -53,7 +53,7 @@ fn long_length(bytes: &[u8]) -> Option<usize> {
     Some(bytes.iter().fold(0, |length, &byte| length << 8 | usize::from(byte)))
 }
 
-/// All items, or None if the bytes are not items to their end.
+/// Returns all items, or None if the bytes do not end with a complete item.
 pub(crate) fn items(mut input: &[u8]) -> Option<Vec<Item<'_>>> {
     let mut items = Vec::new();
     while !input.is_empty() {
@@ -64,7 +64,7 @@ pub(crate) fn items(mut input: &[u8]) -> Option<Vec<Item<'_>>> {
     Some(items)
 }
 
-/// The content of the one item that the bytes are, if it has this tag.
+/// Returns the content of the item if the bytes are exactly one item with this tag.
 pub(crate) fn only(tag: u8, input: &[u8]) -> Option<&[u8]> {
     match split(input)? {
         (item, []) if item.tag == tag => Some(item.content),
@@ -72,7 +72,7 @@ pub(crate) fn only(tag: u8, input: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// An item of these parts, one after the other.
+/// Encodes an item from these parts, concatenated.
 pub(crate) fn encode(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     let content = parts.concat();
     let mut item = vec![tag];
@@ -82,7 +82,7 @@ pub(crate) fn encode(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
             let length = content.len().to_be_bytes();
             let zeros = length.iter().take_while(|&&byte| byte == 0).count();
             let length = &length[zeros..];
-            // At most 8 bytes of length: the number fits its seven bits.
+            // At most 8 bytes of length, so the count fits in seven bits.
             item.push(0x80 | length.len() as u8);
             item.extend_from_slice(length);
         }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_encoded_is_read_back() {
+    fn encoded_items_decode() {
         for length in [0, 1, 127, 128, 255, 256, 65_535, 65_536] {
             let content = vec![7; length];
             let item = encode(OCTET_STRING, &[&content]);
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn several_items_are_told_apart() {
+    fn several_items_are_separated() {
         let bytes = [encode(SEQUENCE, &[&[5, 0]]), encode(INTEGER, &[&[3]])].concat();
         let items = items(&bytes).unwrap();
         assert_eq!((items[0].tag, items[0].content), (SEQUENCE, &[5_u8, 0][..]));

@@ -1,13 +1,13 @@
-//! Tells TLS from plain bytes on a port that takes both.
+//! Distinguishes TLS from plain bytes on a port that accepts both.
 //!
-//! In: the first bytes that a peer has sent, of which none is consumed. Out: whether they open a TLS
-//! record. Apache: Netty's `SslHandler.isEncrypted`, which always waits for five bytes; we answer as
-//! soon as the answer is certain, so that a four-letter word without a line end is not kept waiting.
+//! In: the first bytes from a peer, none of them consumed. Out: whether they start a TLS record. Apache:
+//! Netty's `SslHandler.isEncrypted`, which always waits for five bytes; we decide as soon as possible, so
+//! that a four-letter word without a line end is not kept waiting.
 
 /// A TLS record begins with its type, the version and its length.
 const RECORD_HEADER_BYTES: usize = 5;
 
-/// Whether these bytes, the first of a connection, are TLS. None: more bytes are needed.
+/// Whether a connection that starts with these bytes is TLS. None: more bytes are needed.
 #[must_use]
 pub fn looks_like_tls(first_bytes: &[u8]) -> Option<bool> {
     let is_content_type = |byte: u8| (20..=24).contains(&byte);
@@ -27,7 +27,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tls_is_told_from_plain_bytes() {
+    fn tls_is_distinguished_from_plain_bytes() {
         for (bytes, answer) in [
             (&b""[..], None),
             (&[22], None),

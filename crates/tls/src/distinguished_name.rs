@@ -1,9 +1,9 @@
-//! The text of a certificate's subject, letter by letter as Java writes it.
+//! Formats a certificate's subject exactly as Java does.
 //!
-//! The text is the id of an `x509:` ACL, so a letter of difference locks a user out. The form is RFC 2253
-//! with Java's habits: the last part of the name comes first; nine attribute types have a keyword and
-//! all others are written as their number and the value's DER in hex; `=` and `#` are escaped as well,
-//! wherever they stand. Java: `X500Principal.getName()`. Apache: `X509AuthenticationProvider.getClientId`.
+//! The text is the id of an `x509:` ACL, so a single differing character locks a user out. The format is
+//! RFC 2253 with Java's conventions: the last part of the name comes first; nine attribute types have a
+//! keyword, all others are written as an OID and the value's DER in hex; `=` and `#` are escaped
+//! everywhere. Java: `X500Principal.getName()`. Apache: `X509AuthenticationProvider.getClientId`.
 
 use std::fmt::Write;
 
@@ -26,26 +26,26 @@ const KEYWORDS: [(&str, &str); 9] = [
     ("0.9.2342.19200300.100.1.1", "UID"),
 ];
 
-/// What Java puts a backslash before.
+/// The characters that Java escapes with a backslash.
 const ESCAPED: &str = ",=+<>#;\"\\";
 
-/// The subject as Java's `X500Principal.getName()` writes it, such as `CN=ann,OU=staff,O=Example`.
+/// Returns the subject as Java's `X500Principal.getName()` writes it, such as `CN=ann,OU=staff,O=Example`.
 ///
 /// # Errors
-/// The bytes are no certificate.
+/// The bytes are not a certificate.
 pub fn subject_name(certificate: &CertificateDer<'_>) -> Result<String, MalformedCertificate> {
     let certificate = certificate::parse(certificate)?;
     name_text(certificate.subject().as_raw()).ok_or(MalformedCertificate)
 }
 
-/// The last common name of a subject, unescaped: the one that Java shows first.
+/// Returns the last common name of a subject, unescaped: the one that Java lists first.
 pub(crate) fn last_common_name(subject: &[u8]) -> Option<String> {
     let parts = attributes(subject)?;
     let mut latest_first = parts.into_iter().flatten().rev();
     latest_first.find(|attribute| attribute.keyword() == Some("CN"))?.text()
 }
 
-/// None if the bytes are no name.
+/// Returns None if the bytes are not a name.
 fn name_text(name: &[u8]) -> Option<String> {
     let parts = attributes(name)?;
     let texts = parts.iter().rev().map(|part| {
@@ -57,12 +57,12 @@ fn name_text(name: &[u8]) -> Option<String> {
 
 /// One attribute of a name.
 struct Attribute<'a> {
-    /// The type, as numbers with dots.
+    /// The type's OID in dotted form.
     number: String,
     value: Item<'a>,
 }
 
-/// The attributes of a name, part by part: most parts have one.
+/// Returns the attributes of each part of a name; most parts have one.
 fn attributes(name: &[u8]) -> Option<Vec<Vec<Attribute<'_>>>> {
     let parts = der::items(der::only(der::SEQUENCE, name)?)?;
     parts.into_iter().map(part_attributes).collect()
@@ -88,7 +88,7 @@ impl Attribute<'_> {
         KEYWORDS.iter().find(|(number, _)| *number == self.number).map(|(_, keyword)| *keyword)
     }
 
-    /// The value, if it is of a string type that Java reads as one.
+    /// Returns the value if its string type is one that Java reads as text.
     fn text(&self) -> Option<String> {
         let bytes = self.value.content;
         match self.value.tag {
@@ -114,7 +114,7 @@ impl Attribute<'_> {
             (keyword, _) => {
                 let mut text = format!("{}=#", keyword.unwrap_or(&self.number));
                 for byte in self.value.whole {
-                    write!(text, "{byte:02x}").expect("a String takes all that is written");
+                    write!(text, "{byte:02x}").expect("writing to a String cannot fail");
                 }
                 text
             }
@@ -122,7 +122,7 @@ impl Attribute<'_> {
     }
 }
 
-/// Java also takes a carriage return for a space.
+/// Java also treats a carriage return as a space.
 fn is_blank(c: char) -> bool {
     c == ' ' || c == '\r'
 }

@@ -1,7 +1,7 @@
-//! What can be wrong with settings and files, in words that an operator can act on.
+//! Errors in settings and files, worded so that an operator can act on them.
 //!
-//! Never a password, and never the content of a file. What goes wrong in a handshake is rustls's error,
-//! worded by [`describe_failure`](crate::describe_failure).
+//! They never contain a password or the content of a file. A failed handshake is an error of rustls, which
+//! [`describe_failure`](crate::describe_failure) words.
 
 use std::fmt;
 use std::io;
@@ -9,76 +9,76 @@ use std::path::PathBuf;
 
 use crate::file::FILE_BYTES_MAX;
 
-/// Why there is no TLS with these settings.
+/// Why TLS cannot be set up with these settings.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The file is not there, or not ours to read.
+    /// The file is missing or may not be read.
     #[error("cannot read {}: {source}", .file.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         file: PathBuf,
-        /// What the system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// Something that is no key store in earnest.
-    #[error("{} is larger than {FILE_BYTES_MAX} bytes, which no key store is", .file.display())]
+    /// The file is far too large for a key store.
+    #[error("{} is larger than {FILE_BYTES_MAX} bytes, the limit for a key store", .file.display())]
     TooLarge {
-        /// Which file.
+        /// The file.
         file: PathBuf,
     },
-    /// The file was read, but is not what it should be.
+    /// The file was read but has the wrong content.
     #[error("{}: {problem}", .file.display())]
     Store {
-        /// Which file.
+        /// The file.
         file: PathBuf,
         /// What is wrong with it.
         problem: StoreProblem,
     },
-    /// A server that has nothing to show.
+    /// A server has no key and certificate.
     #[error(
         "a TLS server needs a key and a certificate: set ssl.keyStore.location (ssl.quorum.keyStore.location for the quorum)"
     )]
     NoKeyStore,
-    /// Somebody's certificate is to be checked, against nothing.
+    /// Certificates are to be checked, but there is no trust store.
     #[error(
-        "no trust store says whom to trust, and the system's certificate authorities are not used: set ssl.trustStore.location (ssl.quorum.trustStore.location for the quorum)"
+        "there is no trust store, and the system's certificate authorities are not used: set ssl.trustStore.location (ssl.quorum.trustStore.location for the quorum)"
     )]
     NoTrustStore,
-    /// Revocation is to be checked, and there is no list.
+    /// Revocation is to be checked, but there is no revocation list.
     #[error(
         "revocation is to be checked, but there is no revocation list: set ssl.crl.file, or add X509 CRL blocks to a PEM trust store"
     )]
     NoRevocationLists,
-    /// None of the cipher suites that were asked for is one of rustls's.
+    /// rustls supports none of the requested cipher suites.
     #[error("none of these cipher suites is supported: {asked}; known are {known}")]
     NoCipherSuite {
-        /// What the settings say.
+        /// The cipher suites in the settings.
         asked: String,
-        /// What there is.
+        /// The supported ones.
         known: String,
     },
-    /// The cipher suites that are left belong to other protocols than the enabled ones.
-    #[error("the cipher suites and the protocols do not go together: {0}")]
+    /// The remaining cipher suites belong to protocols that are not enabled.
+    #[error("the cipher suites do not match the protocols: {0}")]
     Inconsistent(#[source] rustls::Error),
-    /// A setting's value that is none.
-    #[error("{value} is not a {what}: give one of {known}")]
+    /// A setting has an unknown value.
+    #[error("{value} is not a {what}: use one of {known}")]
     UnknownValue {
-        /// What it should be.
+        /// What the value should be.
         what: &'static str,
-        /// What it is.
+        /// The value.
         value: String,
-        /// What is possible.
+        /// The accepted values.
         known: &'static str,
     },
-    /// Bouncy Castle's form of store.
+    /// A store in Bouncy Castle's format.
     #[error(
         "BCFKS stores are not supported: convert the store with keytool -importkeystore -deststoretype PKCS12"
     )]
     BcfksStore,
-    /// No type is set, and the extension does not say it.
-    #[error("{}: the extension does not say what kind of store this is: set its type to JKS, PEM or PKCS12", .file.display())]
+    /// No type is set, and the file extension does not determine it.
+    #[error("{}: the file extension does not determine the type of store: set its type to JKS, PEM or PKCS12", .file.display())]
     UnknownStoreKind {
-        /// Which file.
+        /// The file.
         file: PathBuf,
     },
 }
@@ -86,95 +86,95 @@ pub enum TlsError {
 /// What is wrong with a store.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StoreProblem {
-    /// Or the file was changed: the two look the same.
+    /// The password is wrong, or the file was modified: the two cannot be distinguished.
     #[error("the password is wrong, or the file is damaged")]
     WrongPassword,
-    /// The private key is locked and there is no key to it.
+    /// The private key is encrypted and no password is set.
     #[error("the private key is encrypted: set the store's password")]
     PasswordNeeded,
-    /// Neither of the binary forms.
-    #[error("this is neither a JKS nor a PKCS12 store")]
+    /// Neither of the binary formats.
+    #[error("neither a JKS nor a PKCS12 store")]
     NotAStore,
-    /// Java's other older form.
+    /// Java's other old format.
     #[error(
         "JCEKS stores are not supported: convert the store with keytool -importkeystore -deststoretype PKCS12"
     )]
     Jceks,
-    /// Text without a block in it, or no text at all.
-    #[error("there is no PEM block in it: a PEM file has lines like -----BEGIN CERTIFICATE-----")]
+    /// Not text, or text without a PEM block.
+    #[error("no PEM block found: a PEM file has lines like -----BEGIN CERTIFICATE-----")]
     NotPem,
-    /// OpenSSL's traditional encryption of keys, which is too weak to keep up.
+    /// OpenSSL's traditional key encryption, which is too weak to support.
     #[error(
         "the private key is in OpenSSL's traditional encryption: convert it with openssl pkcs8 -topk8"
     )]
     TraditionalEncryption,
-    /// Only certificates.
-    #[error("there is no private key in it")]
+    /// The store has only certificates.
+    #[error("no private key found")]
     NoPrivateKey,
-    /// Only keys.
-    #[error("there is no certificate in it")]
+    /// The store has only keys.
+    #[error("no certificate found")]
     NoCertificates,
-    /// Certificates, but none that is marked as trusted, or none that can be used.
-    #[error("there is no trusted certificate in it")]
+    /// No certificate is marked as trusted, or none can be used.
+    #[error("no trusted certificate found")]
     NoTrustedCertificates,
-    /// The key belongs to none of the store's certificates.
+    /// The key does not belong to any certificate of the store.
     #[error("the private key does not match the certificate")]
     KeyMismatch,
-    /// DSA, RSA under 2048 bits, an exotic curve.
+    /// DSA, RSA under 2048 bits, or an unusual curve.
     #[error(
-        "the private key is of a kind that TLS cannot use: RSA of 2048 bits and more, ECDSA (P-256, P-384, P-521) and Ed25519 can be used"
+        "unsupported private key: use RSA with at least 2048 bits, ECDSA (P-256, P-384, P-521) or Ed25519"
     )]
     UnsupportedKey,
-    /// An encryption scheme or version that we have not.
+    /// The encryption scheme or version is not supported.
     #[error(
-        "it is protected in a way that is not supported ({0}): write it anew with a current keytool or openssl"
+        "unsupported protection ({0}): write the store again with a current keytool or openssl"
     )]
     Unsupported(String),
-    /// The bytes do not follow the form.
-    #[error("it is damaged: {0}")]
+    /// The file does not follow its format.
+    #[error("damaged: {0}")]
     Damaged(String),
     /// The password file is not text.
-    #[error("it should hold a password, but is not UTF-8 text")]
+    #[error("not a password file: not UTF-8 text")]
     NotText,
 }
 
 impl StoreProblem {
-    /// The error about this file.
+    /// Adds the file to the problem.
     pub(crate) fn in_file(self, file: impl Into<PathBuf>) -> TlsError {
         TlsError::Store { file: file.into(), problem: self }
     }
 }
 
-/// Something that does not stop us, but that an operator should know.
+/// A problem that does not prevent TLS but that an operator should know about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TlsWarning {
-    /// One of the certificates is not valid now: peers will refuse it, or it will not help a peer.
+    /// A certificate is not valid now: peers will reject it, or it will not verify any peer.
     NotValidNow {
-        /// Where it is.
+        /// The file.
         file: PathBuf,
-        /// Whose it is.
+        /// Its subject.
         subject: String,
-        /// From when to when it is valid.
+        /// Its validity period.
         validity: String,
     },
-    /// A certificate of the trust store that cannot be used.
+    /// A certificate in the trust store cannot be used.
     UnusableCertificate {
-        /// Where it is.
+        /// The file.
         file: PathBuf,
-        /// What is wrong.
+        /// What is wrong with it.
         reason: String,
     },
-    /// The key store has several keys; the first is taken.
+    /// The key store has several keys; the first is used.
     SeveralKeys {
-        /// Where they are.
+        /// The file.
         file: PathBuf,
-        /// How many.
+        /// How many keys there are.
         count: usize,
     },
-    /// Names of cipher suites that rustls has not.
+    /// Cipher suites that rustls does not support.
     SkippedCipherSuites {
-        /// As the settings have them.
+        /// The names as in the settings.
         names: Vec<String>,
     },
 }
@@ -186,13 +186,13 @@ impl fmt::Display for TlsWarning {
                 write!(f, "{}: the certificate {subject} is only valid {validity}", file.display())
             }
             Self::UnusableCertificate { file, reason } => {
-                write!(f, "{}: a certificate is left out: {reason}", file.display())
+                write!(f, "{}: ignored a certificate: {reason}", file.display())
             }
             Self::SeveralKeys { file, count } => {
-                write!(f, "{}: of its {count} private keys the first is used", file.display())
+                write!(f, "{}: contains {count} private keys, using the first", file.display())
             }
             Self::SkippedCipherSuites { names } => {
-                write!(f, "cipher suites that are not supported are left out: {}", names.join(", "))
+                write!(f, "ignored unsupported cipher suites: {}", names.join(", "))
             }
         }
     }

@@ -1,23 +1,23 @@
-//! Why a handshake failed, in one line for the log.
+//! Describes a failed handshake in one line for the log.
 //!
-//! In: rustls's error. Out: words that name the side at fault. The caller puts the peer's address before
-//! them. Our own certificate's faults are seen by the peer, which answers with an alert, so both halves of
-//! a misunderstanding are worded here.
+//! In: rustls's error. Out: a message that names the side at fault; the caller adds the peer's address. If
+//! our own certificate is at fault, the peer notices and answers with an alert, so alerts are described
+//! here too.
 
 use std::io;
 
 use rustls::{AlertDescription, CertificateError, Error, InvalidMessage, PeerIncompatible};
 
-/// One line about a failed handshake.
+/// Describes a failed handshake in one line.
 #[must_use]
 pub fn describe_failure(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(reason) => describe_certificate(reason),
         Error::NoCertificatesPresented => {
-            "the peer shows no certificate, and one is needed (ssl.clientAuth)".to_owned()
+            "the peer sent no certificate, but one is required (ssl.clientAuth)".to_owned()
         }
         Error::InvalidMessage(reason) if is_plain_bytes(reason) => {
-            "the peer does not speak TLS: it sends plain bytes".to_owned()
+            "the peer sent plain bytes, not TLS".to_owned()
         }
         Error::PeerIncompatible(reason) => describe_incompatibility(reason),
         Error::AlertReceived(alert) => describe_alert(*alert),
@@ -28,7 +28,7 @@ pub fn describe_failure(error: &Error) -> String {
     }
 }
 
-/// The same for what a stream says, in which rustls's error is wrapped; also for a connection that broke.
+/// Does the same for an I/O error, which may wrap rustls's error or mean that the connection failed.
 #[must_use]
 pub fn describe_io_failure(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
@@ -37,7 +37,7 @@ pub fn describe_io_failure(error: &io::Error) -> String {
         (None, io::ErrorKind::UnexpectedEof) => {
             "the peer closed the connection during the TLS handshake".to_owned()
         }
-        (None, _) => format!("the connection broke during the TLS handshake: {error}"),
+        (None, _) => format!("the connection failed during the TLS handshake: {error}"),
     }
 }
 
@@ -54,7 +54,7 @@ fn describe_certificate(reason: &CertificateError) -> String {
             "the peer's certificate is not valid yet"
         }
         CertificateError::UnknownIssuer => {
-            "the peer's certificate is signed by nobody in the trust store"
+            "the peer's certificate is not signed by any authority in the trust store"
         }
         CertificateError::Revoked => "the peer's certificate has been revoked",
         CertificateError::UnknownRevocationStatus => {
@@ -65,7 +65,7 @@ fn describe_certificate(reason: &CertificateError) -> String {
             "the revocation list for the peer's certificate is out of date"
         }
         CertificateError::BadSignature => {
-            "a signature is wrong: of the peer's certificate, or made with another key than its own"
+            "a signature is wrong: the certificate's own, or one made with a key that does not match it"
         }
         CertificateError::InvalidPurpose | CertificateError::InvalidPurposeContext { .. } => {
             "the peer's certificate is for other purposes (its extended key usage)"
@@ -76,9 +76,9 @@ fn describe_certificate(reason: &CertificateError) -> String {
         }
         CertificateError::BadEncoding => "the peer's certificate is malformed",
         CertificateError::Other(inner) => {
-            return format!("the peer's certificate is refused: {inner}");
+            return format!("the peer's certificate was rejected: {inner}");
         }
-        other => return format!("the peer's certificate is refused: {other}"),
+        other => return format!("the peer's certificate was rejected: {other}"),
     };
     text.to_owned()
 }
@@ -89,16 +89,16 @@ fn describe_incompatibility(reason: &PeerIncompatible) -> String {
         | PeerIncompatible::NoKxGroupsInCommon
         | PeerIncompatible::NoSignatureSchemesInCommon
         | PeerIncompatible::NoCertificateRequestSignatureSchemesInCommon => {
-            "the peer and we have no cipher suite or signature algorithm in common"
+            "no cipher suite or signature algorithm in common with the peer"
         }
         PeerIncompatible::Tls12NotOffered
         | PeerIncompatible::Tls12NotOfferedOrEnabled
         | PeerIncompatible::SupportedVersionsExtensionRequired
         | PeerIncompatible::ServerDoesNotSupportTls12Or13
         | PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig => {
-            "the peer and we have no version of TLS in common"
+            "no TLS version in common with the peer"
         }
-        other => return format!("the peer's TLS does not go with ours: {other:?}"),
+        other => return format!("the peer's TLS is incompatible with ours: {other:?}"),
     };
     text.to_owned()
 }
@@ -106,18 +106,20 @@ fn describe_incompatibility(reason: &PeerIncompatible) -> String {
 fn describe_alert(alert: AlertDescription) -> String {
     let text = match alert {
         AlertDescription::UnknownCA => "the peer does not trust the issuer of our certificate",
-        AlertDescription::CertificateExpired => "the peer says that our certificate has expired",
-        AlertDescription::CertificateRevoked => "the peer says that our certificate is revoked",
+        AlertDescription::CertificateExpired => "the peer reports that our certificate has expired",
+        AlertDescription::CertificateRevoked => {
+            "the peer reports that our certificate has been revoked"
+        }
         AlertDescription::BadCertificate
         | AlertDescription::CertificateUnknown
         | AlertDescription::UnsupportedCertificate
-        | AlertDescription::AccessDenied => "the peer refuses our certificate",
-        AlertDescription::CertificateRequired => "the peer requires a certificate of this side",
-        AlertDescription::ProtocolVersion => "the peer speaks no version of TLS that we offer",
+        | AlertDescription::AccessDenied => "the peer rejected our certificate",
+        AlertDescription::CertificateRequired => "the peer requires a certificate from us",
+        AlertDescription::ProtocolVersion => "the peer supports no TLS version that we offer",
         AlertDescription::HandshakeFailure | AlertDescription::InsufficientSecurity => {
-            "the peer finds no cipher suite in common, or requires a certificate of this side"
+            "the peer has no cipher suite in common with us, or requires a certificate from us"
         }
-        other => return format!("the peer broke the TLS handshake off: {other:?}"),
+        other => return format!("the peer aborted the TLS handshake: {other:?}"),
     };
     text.to_owned()
 }
@@ -135,15 +137,15 @@ mod tests {
             ),
             (
                 Error::InvalidCertificate(CertificateError::UnknownIssuer),
-                "the peer's certificate is signed by nobody in the trust store",
+                "the peer's certificate is not signed by any authority in the trust store",
             ),
             (
                 Error::NoCertificatesPresented,
-                "the peer shows no certificate, and one is needed (ssl.clientAuth)",
+                "the peer sent no certificate, but one is required (ssl.clientAuth)",
             ),
             (
                 Error::InvalidMessage(InvalidMessage::InvalidContentType),
-                "the peer does not speak TLS: it sends plain bytes",
+                "the peer sent plain bytes, not TLS",
             ),
             (
                 Error::AlertReceived(AlertDescription::UnknownCA),
@@ -158,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_connection_is_told_from_a_broken_handshake() {
+    fn a_failed_connection_is_distinguished_from_a_failed_handshake() {
         assert_eq!(
             describe_io_failure(&io::ErrorKind::UnexpectedEof.into()),
             "the peer closed the connection during the TLS handshake"
         );
         assert_eq!(
             describe_io_failure(&io::ErrorKind::ConnectionReset.into()),
-            "the connection broke during the TLS handshake: connection reset"
+            "the connection failed during the TLS handshake: connection reset"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! Reads small files, and sees when they change.
+//! Reads small files and detects changes to them.
 //!
-//! Not here: what is in them. A file is read whole and only up to [`FILE_BYTES_MAX`], so that a wrong
-//! path (a device, a log) costs an error and not the memory.
+//! A file is read whole, but only up to [`FILE_BYTES_MAX`], so that a wrong path (a device, a log) causes
+//! an error and does not exhaust memory. The content is not interpreted here.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -12,10 +12,11 @@ use crate::error::{StoreProblem, TlsError};
 use crate::settings::Password;
 use herdsman_secret::Secret;
 
-/// The largest store or revocation list that is read. The largest real ones are lists of a few MB.
+/// The largest store or revocation list that is read. The largest in practice are revocation lists of a few
+/// MB.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 << 20;
 
-/// The whole content.
+/// Reads a whole file.
 pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     let mut content = Vec::new();
     open_regular(path)
@@ -27,7 +28,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     Ok(content)
 }
 
-/// A pipe or a device could keep us waiting for ever.
+/// Opens a regular file. Reading a pipe or a device could block forever.
 fn open_regular(path: &Path) -> io::Result<File> {
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
@@ -35,7 +36,7 @@ fn open_regular(path: &Path) -> io::Result<File> {
     File::open(path)
 }
 
-/// The password, if there is one: an empty one is none. Apache: `SecretUtils.readSecret`.
+/// Returns the password, if there is one; an empty one counts as none. Apache: `SecretUtils.readSecret`.
 pub(crate) fn read_password(password: &Password) -> Result<Option<Secret>, TlsError> {
     let secret = match password {
         Password::None => return Ok(None),
@@ -53,17 +54,17 @@ pub(crate) fn read_password(password: &Password) -> Result<Option<Secret>, TlsEr
     Ok(Some(secret).filter(|secret| !secret.expose().is_empty()))
 }
 
-/// What a file looked like from outside. Two that are equal mean, for all practical purposes, that
-/// the file is the same: a new content changes a time, and a file moved into place has a new inode.
+/// Metadata of a file. If two stamps are equal, the content is the same for all practical purposes: writing
+/// changes a timestamp, and a file moved into place has a new inode.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileStamp {
     path: PathBuf,
-    /// None while the file cannot be seen.
-    seen: Option<Outside>,
+    /// None while the file cannot be accessed.
+    seen: Option<FileMetadata>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Outside {
+struct FileMetadata {
     device_and_inode: (u64, u64),
     length: u64,
     modified: (i64, i64),
@@ -71,9 +72,9 @@ struct Outside {
 }
 
 impl FileStamp {
-    /// The file as it is now. Links are followed, so that a link set to another file is a change.
+    /// Returns the file's current stamp. Symbolic links are followed, so redirecting a link is a change.
     pub(crate) fn of(path: &Path) -> Self {
-        let seen = std::fs::metadata(path).ok().map(|metadata| Outside {
+        let seen = std::fs::metadata(path).ok().map(|metadata| FileMetadata {
             device_and_inode: (metadata.dev(), metadata.ino()),
             length: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
@@ -88,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_password_file_loses_one_line_end() {
+    fn a_password_file_loses_one_line_ending() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("password");
         for (content, password) in [
@@ -109,12 +110,12 @@ mod tests {
         let error = read_password(&Password::InFile(path.clone())).unwrap_err();
         assert_eq!(
             error.to_string(),
-            format!("{}: it should hold a password, but is not UTF-8 text", path.display())
+            format!("{}: not a password file: not UTF-8 text", path.display())
         );
     }
 
     #[test]
-    fn what_is_no_regular_file_is_refused() {
+    fn only_regular_files_are_read() {
         let dir = tempfile::tempdir().unwrap();
         let error = read(dir.path()).unwrap_err().to_string();
         assert_eq!(error, format!("cannot read {}: not a regular file", dir.path().display()));
@@ -124,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stamp_tells_a_changed_file() {
+    fn a_stamp_changes_with_its_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("file");
         let missing = FileStamp::of(&path);

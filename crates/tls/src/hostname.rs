@@ -1,10 +1,10 @@
-//! Whether a certificate is for the host at the other end.
+//! Checks that a certificate is for the host at the other end.
 //!
-//! In: a certificate and a [`Peer`]. Out: yes, or a line that says for whom it is. The peer's address is
-//! tried first and its name, if it has one, second; one of the two suffices. What they are compared with:
-//! the DNS names and addresses of the certificate's subjectAltName, or the subject's last common name if
-//! there are neither. In a name, one `*` stands for a part of one label, also for an empty one; capitals
-//! do not count. An address is compared as an address and never with a wildcard.
+//! In: a certificate and a [`Peer`]. Out: yes, or an error that lists the hosts it is for. The peer's
+//! address is tried first, then its name, if it has one; one match suffices. Both are compared with the DNS
+//! names and addresses of the certificate's subjectAltName, or with the subject's last common name if there
+//! are neither. In a name, one `*` matches a possibly empty part of one label; case is ignored. An address
+//! is compared as an address and never with a wildcard.
 //!
 //! Apache: `ZKTrustManager.performHostVerification`, `ZKHostnameVerifier`. Apache compares IPv4 addresses
 //! as text and lets a wildcard in a common name match one; we do not.
@@ -22,7 +22,7 @@ use crate::certificate::{self, MalformedCertificate};
 use crate::distinguished_name::last_common_name;
 use crate::peer::{Peer, address_in};
 
-/// The certificate may be good, but not for this host.
+/// The certificate is not for this host.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the certificate is for {names}, not for {peer}")]
 pub(crate) struct WrongHost {
@@ -30,7 +30,7 @@ pub(crate) struct WrongHost {
     peer: String,
 }
 
-/// Refuses a certificate that is for another host.
+/// Rejects a certificate for another host.
 pub(crate) fn check_host(
     certificate: &CertificateDer<'_>,
     peer: &Peer,
@@ -43,27 +43,26 @@ pub(crate) fn check_host(
     Err(CertificateError::Other(OtherError(Arc::new(wrong))).into())
 }
 
-/// The hosts that a certificate is for, to be compared with a host that its owner claims to be after the
-/// handshake.
+/// The hosts of a certificate, for comparison with a host that the peer claims to be after the handshake.
 #[derive(Debug)]
 pub struct CertificateHosts(HostNames);
 
 impl CertificateHosts {
-    /// Reads them.
+    /// Reads the hosts of a certificate.
     ///
     /// # Errors
-    /// It is not a certificate, which no handshake would have taken.
+    /// The bytes are not a certificate; no handshake would have accepted them.
     pub fn of(certificate: &CertificateDer<'_>) -> Result<Self, MalformedCertificate> {
         Ok(Self(HostNames::of(&certificate::parse(certificate)?)?))
     }
 
-    /// Whether it is for the host of this name, or of this address written as text.
+    /// Whether the certificate is for this host name, or for this address in text form.
     #[must_use]
     pub fn include_name(&self, name: &str) -> bool {
         self.0.include_name(name)
     }
 
-    /// Whether it is for the host at this address.
+    /// Whether the certificate is for the host at this address.
     #[must_use]
     pub fn include_address(&self, address: IpAddr) -> bool {
         self.0.include_address(address.to_canonical())
@@ -76,14 +75,14 @@ impl fmt::Display for CertificateHosts {
     }
 }
 
-/// The same, as it is found in the certificate.
+/// The hosts, by where they are in the certificate.
 #[derive(Debug, PartialEq, Eq)]
 enum HostNames {
-    /// What the subjectAltName says; at least one of the two lists is not empty.
+    /// The subjectAltName; at least one of the two lists is not empty.
     Alternative { dns: Vec<String>, addresses: Vec<IpAddr> },
-    /// There is nothing of the kind; the common name must do.
+    /// The common name, because there is no subjectAltName.
     Common(String),
-    /// For no host at all.
+    /// No host at all.
     None,
 }
 
@@ -144,7 +143,7 @@ impl fmt::Display for HostNames {
     }
 }
 
-/// An address as a certificate holds it: its bytes.
+/// Decodes an address from a certificate.
 fn address_of(bytes: &[u8]) -> Option<IpAddr> {
     let v4 = <[u8; 4]>::try_from(bytes).map(|bytes| IpAddr::from(Ipv4Addr::from(bytes)));
     let v6 = || <[u8; 16]>::try_from(bytes).map(|bytes| IpAddr::from(Ipv6Addr::from(bytes)));

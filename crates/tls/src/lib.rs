@@ -1,23 +1,22 @@
-//! TLS as an Apache ZooKeeper installation has it: key stores, trust and host rules in, rustls
-//! configurations out.
+//! TLS as in an Apache ZooKeeper installation: key stores, trust and host rules in, rustls configurations
+//! out.
 //!
-//! In: settings that name files. Out: a [`TlsContext`], from which each connection takes a
-//! `rustls::ServerConfig` or `rustls::ClientConfig`, and which follows the files as they change. The
-//! server's client port, its quorum and election ports, the admin's HTTP, the client and the bench all
-//! stand on this one crate. It has no sockets and no threads, reads no zoo.cfg and writes no log: what
-//! went wrong is a value ([`TlsError`], [`TlsWarning`], [`describe_failure`]) that the caller puts beside
-//! the peer's address.
+//! In: settings that name files. Out: a [`TlsContext`], which provides a `rustls::ServerConfig` or
+//! `rustls::ClientConfig` for each connection and follows changes to the files. It is used by the server's
+//! client port, its quorum and election ports, the admin HTTP port, the client and the bench. The crate has
+//! no sockets and no threads, reads no zoo.cfg and writes no log: errors are values ([`TlsError`],
+//! [`TlsWarning`], [`describe_failure`]) that the caller logs with the peer's address.
 //!
-//! The aim is that an installation changes servers without changing certificates. So the stores that
-//! Apache reads are read ([`StoreKind`]), and what Java trusts is trusted (`trust.rs`), also where
-//! rustls alone would refuse: a certificate that is itself in the trust store, and X.509 version 1.
-//! What Java takes and this crate does not: RSA keys under 2048 bits, certificates signed with SHA-1 or
-//! MD5, DSA keys, TLS 1.0 and 1.1, cipher suites without forward secrecy, BCFKS stores, revocation
-//! lists fetched from the network, and OCSP.
+//! An installation can change servers without changing certificates. To this end it reads the stores that
+//! Apache reads ([`StoreKind`]) and trusts what Java trusts (`trust.rs`), also where rustls alone would
+//! not: a certificate that is itself in the trust store, and X.509 version 1. What Java accepts and this
+//! crate does not: RSA keys under 2048 bits, certificates signed with SHA-1 or MD5, DSA keys, TLS 1.0 and
+//! 1.1, cipher suites without forward secrecy, BCFKS stores, revocation lists fetched from the network, and
+//! OCSP.
 //!
-//! Sessions are never resumed. A resumed session is not checked again, so a certificate that was
-//! revoked, or whose issuer was taken out of the trust store, would stay welcome; and a ZooKeeper
-//! connection lives so long that the saving is nothing.
+//! Sessions are never resumed. A resumed session is not checked again, so a certificate that was revoked,
+//! or whose issuer was removed from the trust store, would still be accepted. ZooKeeper connections are
+//! long-lived, so resumption would save little.
 //!
 //! Apache: `X509Util`, `ZKTrustManager`, `ZKHostnameVerifier`, `PemReader`, `FileKeyStoreLoader`.
 

@@ -1,7 +1,7 @@
-//! Reads all files of a context, and sees what they are good for.
+//! Loads all files of a context and checks that they can be used.
 //!
-//! In: settings, and what the context is for. Out: our identity and whom we trust, with warnings; or the
-//! first thing that is wrong, and then nothing has changed anywhere.
+//! In: settings, and the side of a connection. Out: our identity and the trusted certificates, with
+//! warnings; or the first error, and then nothing has changed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use crate::settings::{ClientAuth, Revocation, Side, StoreSettings, TlsSettings};
 use crate::store;
 use crate::trust::Trust;
 
-/// What was in the files.
+/// The content of the files.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    /// None: we have no certificate to show.
+    /// None: we have no certificate.
     pub(crate) identity: Option<Arc<CertifiedKey>>,
-    /// None: nobody's certificate is checked.
+    /// None: peers' certificates are not checked.
     pub(crate) trust: Option<Arc<Trust>>,
     pub(crate) warnings: Vec<TlsWarning>,
 }
 
-/// Reads them.
+/// Loads the files.
 pub(crate) fn load(
     settings: &TlsSettings,
     side: Side,
@@ -108,8 +108,8 @@ fn add_lists(
     Ok(())
 }
 
-/// An expired certificate does not keep a server from starting: others may be good, and a clock may be
-/// wrong. What cannot be parsed is reported elsewhere.
+/// Warns of a certificate that is not valid now. It does not keep a server from starting: others may be
+/// valid, and a clock may be wrong. A certificate that cannot be parsed is reported elsewhere.
 fn warn_of_dates(certificate: &CertificateDer<'_>, file: &Path) -> Option<TlsWarning> {
     let parsed = certificate::parse(certificate).ok()?;
     certificate::check_validity(&parsed, UnixTime::now()).err()?;

@@ -1,7 +1,7 @@
-//! Who is at the other end of a connection, as far as the network says.
+//! The other end of a connection, as known from the network.
 //!
-//! In: an address, and the name under which it was dialled, if it was. Out: what the host rules compare
-//! with a certificate ([`crate::hostname`]), and the name that is sent in the TLS hello.
+//! In: an address, and the host name that was connected to, if any. Out: what the host rules compare with a
+//! certificate ([`crate::hostname`]), and the name that is sent in the TLS ClientHello.
 
 use std::fmt;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -18,27 +18,27 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A peer of which only the address is known: one that has connected to us.
+    /// A peer known only by its address: one that has connected to us.
     #[must_use]
     pub fn at(address: IpAddr) -> Self {
-        // What comes in through a socket for both families may have an IPv4 address in disguise.
+        // A dual-stack socket shows IPv4 addresses mapped to IPv6.
         Self { address: address.to_canonical(), name: None, candidates: Vec::new() }
     }
 
-    /// A peer that we have dialled by this host name (or by an address written as text).
+    /// A peer that we connect to by this host name (or by an address in text form).
     #[must_use]
     pub fn dialled(name: impl Into<String>, address: IpAddr) -> Self {
         Self { name: Some(name.into()), ..Self::at(address) }
     }
 
-    /// The same peer, whose certificate may also be for any of these hosts: one of a group whose members
-    /// are known by name, wherever it connects from.
+    /// Allows the certificate to be for any of these hosts as well: for a member of a group whose names are
+    /// known, but which may connect from any address.
     #[must_use]
     pub fn or_any_of(self, hosts: impl IntoIterator<Item = String>) -> Self {
         Self { candidates: hosts.into_iter().collect(), ..self }
     }
 
-    /// All names for one of which its certificate must be, unless it is for the address.
+    /// All names that the certificate may be for, if it is not for the address.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.name.iter().chain(&self.candidates).map(String::as_str)
     }
@@ -49,19 +49,19 @@ impl Peer {
         self.address
     }
 
-    /// The name as dialled, or as found by [`reverse_lookup`].
+    /// The name it was dialled by, or found by [`reverse_lookup`].
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.name.as_deref()
     }
 
-    /// Whether the name is one for the DNS, and not an address again.
+    /// Whether the name is a DNS name and not an address in text form.
     pub(crate) fn has_host_name(&self) -> bool {
         self.name.as_deref().is_some_and(|name| address_in(name).is_none())
     }
 
-    /// What `rustls::ClientConnection` wants to know. It only decides what the hello says: the
-    /// certificate is checked against this peer by the configuration itself.
+    /// The name to pass to `rustls::ClientConnection`. It only decides what the ClientHello contains: the
+    /// configuration itself checks the certificate against this peer.
     #[must_use]
     pub fn server_name(&self) -> ServerName<'static> {
         let name = self.name.as_deref().and_then(|name| ServerName::try_from(name).ok());
@@ -69,7 +69,7 @@ impl Peer {
     }
 }
 
-/// An address that was written where a name is expected; IPv6 perhaps in brackets.
+/// Parses an address where a name is expected; IPv6 may be in brackets.
 pub(crate) fn address_in(name: &str) -> Option<IpAddr> {
     let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
     inner.unwrap_or(name).parse().ok().map(|address: IpAddr| address.to_canonical())
@@ -84,21 +84,20 @@ impl fmt::Display for Peer {
     }
 }
 
-/// The peer at this address with the name that the DNS gives it, if that name leads back to the address.
+/// Looks up the name of this address in the DNS and keeps it if it resolves back to the address.
 ///
-/// Whoever owns an address decides which name it claims in the DNS, but not where that name leads; so a
-/// claim that is not confirmed is dropped. (Without this, anybody could pass for any host:
-/// CVE-2026-24281.) This waits for the DNS: an asynchronous caller gives it a thread where that is
-/// allowed.
+/// The owner of an address decides which name the DNS gives for it, but not what that name resolves to, so
+/// a name that is not confirmed is dropped. (Otherwise any peer could pass for any host: CVE-2026-24281.)
+/// Blocks on the DNS: an asynchronous caller runs it on a thread that may block.
 #[must_use]
 pub fn reverse_lookup(address: IpAddr) -> Peer {
     let peer = Peer::at(address);
     let claimed = dns_lookup::lookup_addr(&peer.address).ok();
-    let name = claimed.filter(|name| leads_to(name, peer.address));
+    let name = claimed.filter(|name| resolves_to(name, peer.address));
     Peer { name, ..peer }
 }
 
-fn leads_to(name: &str, address: IpAddr) -> bool {
+fn resolves_to(name: &str, address: IpAddr) -> bool {
     (name, 0)
         .to_socket_addrs()
         .is_ok_and(|mut found| found.any(|socket| socket.ip().to_canonical() == address))
@@ -109,14 +108,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_ipv4_address_in_disguise_is_seen_through() {
+    fn a_mapped_ipv4_address_is_unmapped() {
         let peer = Peer::at("::ffff:10.0.0.1".parse().unwrap());
         assert_eq!(peer.address().to_string(), "10.0.0.1");
         assert_eq!(peer.to_string(), "10.0.0.1");
     }
 
     #[test]
-    fn the_hello_says_the_name_or_else_the_address() {
+    fn the_hello_contains_the_name_or_else_the_address() {
         let address = IpAddr::from([10, 0, 0, 1]);
         for (peer, name) in [
             (Peer::dialled("zk1.example.com", address), "zk1.example.com"),
@@ -129,17 +128,17 @@ mod tests {
     }
 
     #[test]
-    fn a_looked_up_name_leads_back() {
+    fn a_looked_up_name_resolves_back() {
         let here = IpAddr::from([127, 0, 0, 1]);
         let peer = reverse_lookup(here);
         assert_eq!(peer.address(), here);
-        assert!(peer.name().is_none_or(|name| leads_to(name, here)), "{peer}");
+        assert!(peer.name().is_none_or(|name| resolves_to(name, here)), "{peer}");
     }
 
     #[test]
-    fn a_name_must_lead_back_to_the_address() {
-        assert!(leads_to("127.0.0.1", IpAddr::from([127, 0, 0, 1])));
-        assert!(!leads_to("127.0.0.2", IpAddr::from([127, 0, 0, 1])));
-        assert!(!leads_to("", IpAddr::from([127, 0, 0, 1])));
+    fn a_name_must_resolve_back_to_the_address() {
+        assert!(resolves_to("127.0.0.1", IpAddr::from([127, 0, 0, 1])));
+        assert!(!resolves_to("127.0.0.2", IpAddr::from([127, 0, 0, 1])));
+        assert!(!resolves_to("", IpAddr::from([127, 0, 0, 1])));
     }
 }

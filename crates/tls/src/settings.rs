@@ -1,8 +1,7 @@
-//! What an operator decides about TLS, as values.
+//! TLS settings as values.
 //!
-//! The names of the settings in zoo.cfg (`ssl.*` for clients, `ssl.quorum.*` for servers) and their
-//! reading are the server's affair; here are the types they become. Apache: `X509Util`,
-//! `KeyStoreFileType`.
+//! The server defines the names in zoo.cfg (`ssl.*` for clients, `ssl.quorum.*` for servers) and parses
+//! them; this module has the types they are parsed into. Apache: `X509Util`, `KeyStoreFileType`.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -10,32 +9,31 @@ use std::str::FromStr;
 use crate::error::TlsError;
 use herdsman_secret::Secret;
 
-/// Everything about TLS on one kind of port. The default is Apache's for clients: TLS 1.2 and 1.3,
-/// a certificate needed from both sides, the server's host checked, the client's not.
+/// All TLS settings of one kind of port. The defaults are Apache's for clients: TLS 1.2 and 1.3, both sides
+/// need a certificate, the server's host is checked, the client's is not.
 #[derive(Clone, Debug)]
 pub struct TlsSettings {
     /// Our own private key and certificate (`ssl.keyStore.*`). A server needs one.
     pub key_store: Option<StoreSettings>,
-    /// Whom we trust (`ssl.trustStore.*`). Needed to check anybody: the system's certificate
+    /// Trusted certificates (`ssl.trustStore.*`). Needed to check any peer: the system's certificate
     /// authorities are not used.
     pub trust_store: Option<StoreSettings>,
-    /// What is spoken (`ssl.enabledProtocols`). Empty means all.
+    /// Enabled protocol versions (`ssl.enabledProtocols`). Empty means all.
     pub protocols: Vec<Protocol>,
-    /// The names that IANA and Java use (`ssl.ciphersuites`). Empty means all that rustls has. A name
-    /// that rustls has not is skipped with a warning; when none is left, it is an error.
+    /// Cipher suites by their IANA or Java names (`ssl.ciphersuites`). Empty means all that rustls
+    /// supports. An unsupported name is skipped with a warning; it is an error if none is left.
     pub cipher_suites: Vec<String>,
     /// Whether a client must show a certificate (`ssl.clientAuth`).
     pub client_auth: ClientAuth,
-    /// Whether a server's certificate must be for the host that we dialled
-    /// (`ssl.hostnameVerification`).
+    /// Whether a server's certificate must be for the host that we connect to (`ssl.hostnameVerification`).
     pub verify_server_host: bool,
-    /// Whether a client's certificate must be for the address that it comes from
+    /// Whether a client's certificate must be for the address it connects from
     /// (`ssl.clientHostnameVerification`).
     pub verify_client_host: bool,
-    /// Whether a peer that is known by address only may be looked up in the DNS
-    /// (`ssl.allowReverseDnsLookup`): see [`reverse_lookup`](crate::reverse_lookup).
+    /// Whether a peer known only by its address may be looked up in the DNS (`ssl.allowReverseDnsLookup`):
+    /// see [`reverse_lookup`](crate::reverse_lookup).
     pub allow_reverse_dns: bool,
-    /// Whether certificates are looked up in revocation lists (`ssl.crl`).
+    /// Whether certificates are checked against revocation lists (`ssl.crl`).
     pub revocation: Revocation,
 }
 
@@ -56,12 +54,12 @@ impl Default for TlsSettings {
 }
 
 impl TlsSettings {
-    /// Whether a client's certificate, if there is one, must be for its host.
+    /// Whether a client's certificate, if it sends one, must be for its host.
     pub(crate) fn checks_client_host(&self) -> bool {
         self.verify_client_host && self.client_auth != ClientAuth::None
     }
 
-    /// Every file that these settings name, in the order in which they are read.
+    /// All files in these settings, in the order in which they are read.
     pub(crate) fn files(&self) -> Vec<&Path> {
         let stores = [&self.key_store, &self.trust_store].into_iter().flatten();
         let mut files: Vec<&Path> = stores.flat_map(|store| store.files()).collect();
@@ -77,26 +75,26 @@ impl TlsSettings {
 pub struct StoreSettings {
     /// The file (`….location`).
     pub location: PathBuf,
-    /// What opens it (`….password`, `….passwordPath`).
+    /// Its password (`….password`, `….passwordPath`).
     pub password: Password,
-    /// What it is (`….type`). None: its extension says it.
+    /// Its format (`….type`). None: determined by the file extension.
     pub kind: Option<StoreKind>,
 }
 
 impl StoreSettings {
-    /// A store that needs no password, of the kind that its extension says.
+    /// A store without a password, of the kind determined by the file extension.
     #[must_use]
     pub fn new(location: impl Into<PathBuf>) -> Self {
         Self { location: location.into(), password: Password::None, kind: None }
     }
 
-    /// The same store, opened with a password.
+    /// Adds a password.
     #[must_use]
     pub fn with_password(self, password: Password) -> Self {
         Self { password, ..self }
     }
 
-    /// The kind that was given, or the one that the extension says.
+    /// Returns the kind that is set, or the one for the file extension.
     pub(crate) fn kind(&self) -> Result<StoreKind, TlsError> {
         self.kind.map_or_else(|| StoreKind::of_file(&self.location), Ok)
     }
@@ -110,38 +108,38 @@ impl StoreSettings {
     }
 }
 
-/// What opens a store.
+/// The password of a store.
 #[derive(Clone, Debug, Default)]
 pub enum Password {
-    /// Nothing, which an empty text also means. The digest that protects a JKS file is then not checked.
+    /// No password; an empty text means the same. The digest that protects a JKS file is then not checked.
     #[default]
     None,
-    /// A password out of the settings.
+    /// A password from the settings.
     Given(Secret),
-    /// The content of a file, without the line end at its end (`….passwordPath`). It is read again
-    /// whenever the store is.
+    /// The content of a file, without a final line ending (`….passwordPath`). Read again whenever the store
+    /// is.
     InFile(PathBuf),
 }
 
-/// The form of a store.
+/// The format of a store.
 ///
-/// As in Java since version 9, [`Jks`](Self::Jks) and [`Pkcs12`](Self::Pkcs12) open files of either
-/// form: newer `keytool`s write PKCS12 under whatever name they are given.
+/// As in Java since version 9, [`Jks`](Self::Jks) and [`Pkcs12`](Self::Pkcs12) each open files of both
+/// formats: newer `keytool`s write PKCS12 whatever the file is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreKind {
     /// Text blocks, with `BEGIN` and `END` lines: certificates, a private key, revocation lists.
     Pem,
-    /// The standard's binary form.
+    /// The standard binary format.
     Pkcs12,
-    /// Java's own older form.
+    /// Java's own older format.
     Jks,
 }
 
 impl StoreKind {
-    /// What a file's extension says: `.pem`, `.p12`, `.pfx` or `.jks`.
+    /// Returns the kind for a file extension: `.pem`, `.p12`, `.pfx` or `.jks`.
     ///
     /// # Errors
-    /// The extension is another.
+    /// Any other extension.
     pub fn of_file(file: &Path) -> Result<Self, TlsError> {
         let extension = file.extension().unwrap_or_default().to_string_lossy().to_lowercase();
         match extension.as_str() {
@@ -171,11 +169,11 @@ impl FromStr for StoreKind {
 /// Whether a server asks its clients for a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// It does not ask.
+    /// No.
     None,
-    /// It asks, and lets in who has none; who shows a bad one is refused.
+    /// Yes; a client without one is accepted, one with an invalid one is rejected.
     Want,
-    /// Who shows none is refused.
+    /// Yes; a client without one is rejected.
     #[default]
     Need,
 }
@@ -188,7 +186,7 @@ impl FromStr for ClientAuth {
             "none" => Ok(Self::None),
             "want" => Ok(Self::Want),
             "need" => Ok(Self::Need),
-            _ => Err(unknown("way of client authentication", name, "none, want, need")),
+            _ => Err(unknown("client authentication mode", name, "none, want, need")),
         }
     }
 }
@@ -205,38 +203,38 @@ pub enum Protocol {
 impl FromStr for Protocol {
     type Err = TlsError;
 
-    /// Java's names: `TLSv1.2`, `TLSv1.3`.
+    /// Takes Java's names: `TLSv1.2`, `TLSv1.3`.
     fn from_str(name: &str) -> Result<Self, TlsError> {
         match name {
             "TLSv1.2" => Ok(Self::Tls12),
             "TLSv1.3" => Ok(Self::Tls13),
-            _ => Err(unknown("protocol that is spoken here", name, "TLSv1.3, TLSv1.2")),
+            _ => Err(unknown("supported protocol", name, "TLSv1.3, TLSv1.2")),
         }
     }
 }
 
-/// Whether certificates are looked up in revocation lists.
+/// Whether certificates are checked against revocation lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Revocation {
-    /// They are not.
+    /// No.
     #[default]
     NotChecked,
-    /// They are, in the lists of the PEM trust store (`X509 CRL` blocks) and of a file, PEM or DER.
-    /// A certificate whose issuer has no list, or a list whose next update is overdue, is refused.
+    /// Yes, against the lists in the PEM trust store (`X509 CRL` blocks) and in a file, PEM or DER. A
+    /// certificate is rejected if its issuer has no list or the list's next update is overdue.
     Checked {
-        /// Our own setting `ssl.crl.file`. Nothing is fetched from the network.
+        /// Our own setting `ssl.crl.file`. Lists are not fetched from the network.
         crl_file: Option<PathBuf>,
     },
 }
 
-/// What a context will be used for, which decides what it must have.
+/// How a context is used, which decides what it needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// To accept connections.
     Server,
-    /// To dial.
+    /// To open connections.
     Client,
-    /// To accept and to dial, as the servers of an ensemble do among themselves.
+    /// For both, as among the servers of an ensemble.
     Both,
 }
 
@@ -276,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_name_is_answered_with_the_known_ones() {
+    fn an_unknown_name_lists_the_known_ones() {
         let check = |error: TlsError, expected: &str| assert_eq!(error.to_string(), expected);
         let bcfks = "BCFKS stores are not supported: convert the store with keytool -importkeystore \
                      -deststoretype PKCS12";
@@ -284,20 +282,20 @@ mod tests {
         check(StoreKind::of_file(Path::new("a.bcfks")).unwrap_err(), bcfks);
         check(
             "ZIP".parse::<StoreKind>().unwrap_err(),
-            "ZIP is not a store type: give one of JKS, PEM, PKCS12",
+            "ZIP is not a store type: use one of JKS, PEM, PKCS12",
         );
         check(
             StoreKind::of_file(Path::new("/x/key")).unwrap_err(),
-            "/x/key: the extension does not say what kind of store this is: set its type to JKS, PEM \
+            "/x/key: the file extension does not determine the type of store: set its type to JKS, PEM \
              or PKCS12",
         );
         check(
             "maybe".parse::<ClientAuth>().unwrap_err(),
-            "maybe is not a way of client authentication: give one of none, want, need",
+            "maybe is not a client authentication mode: use one of none, want, need",
         );
         check(
             "TLSv1.1".parse::<Protocol>().unwrap_err(),
-            "TLSv1.1 is not a protocol that is spoken here: give one of TLSv1.3, TLSv1.2",
+            "TLSv1.1 is not a supported protocol: use one of TLSv1.3, TLSv1.2",
         );
     }
 

@@ -1,11 +1,10 @@
-//! Key stores and trust stores: from files to keys and certificates.
+//! Reads keys and certificates from key stores and trust stores.
 //!
-//! In: where a store is, what kind it is and what opens it. Out: a private key with its chain of
-//! certificates, or the certificates that are trusted. Whether they are valid now, and what they are
-//! worth, is not asked here.
+//! In: a store's path, kind and password. Out: a private key with its certificate chain, or the trusted
+//! certificates. Whether they are valid now or trustworthy is not checked here.
 //!
-//! Each form has its reader, which says what is in the file ([`Contents`]); what is done with it is the
-//! same for all. Apache: `FileKeyStoreLoader` and the classes below it, `PemReader`.
+//! Each format has its own reader, which returns what the file contains ([`Contents`]); the rest is the
+//! same for all. Apache: `FileKeyStoreLoader` and its subclasses, `PemReader`.
 
 use std::path::Path;
 
@@ -23,12 +22,12 @@ mod jks;
 mod pem;
 mod pkcs12;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
-    /// Private keys, in the order of the file.
+    /// Private keys, in file order.
     keys: Vec<StoredKey>,
-    /// Every certificate that may belong to a key or lead from one to its issuers.
+    /// All certificates that may belong to a key or to the chain of one.
     certificates: Vec<CertificateDer<'static>>,
     /// The certificates that are trusted if this is a trust store.
     trusted: Vec<CertificateDer<'static>>,
@@ -36,17 +35,17 @@ pub(crate) struct Contents {
     revocation_lists: Vec<CertificateRevocationListDer<'static>>,
 }
 
-/// A private key as it was found. A trust store's keys are never opened.
+/// A private key as stored. The keys of a trust store are never decrypted.
 #[derive(Debug)]
 enum StoredKey {
     Open(PrivateKeyDer<'static>),
-    /// PKCS8's `EncryptedPrivateKeyInfo`, out of a PEM file.
+    /// PKCS8's `EncryptedPrivateKeyInfo`, from a PEM file.
     Pkcs8(Vec<u8>),
-    /// The same, with the encryption of JKS.
+    /// The same, with JKS encryption.
     Jks(Vec<u8>),
 }
 
-/// Our own key and the certificates that go with it.
+/// Our own key and its certificate chain.
 #[derive(Debug)]
 pub(crate) struct Identity {
     pub(crate) key: CertifiedKey,
@@ -54,14 +53,14 @@ pub(crate) struct Identity {
     pub(crate) key_count: usize,
 }
 
-/// What a trust store says.
+/// The content of a trust store.
 #[derive(Debug)]
 pub(crate) struct Trusted {
     pub(crate) certificates: Vec<CertificateDer<'static>>,
     pub(crate) revocation_lists: Vec<CertificateRevocationListDer<'static>>,
 }
 
-/// Reads a key store. Of several keys the first is taken.
+/// Reads a key store. If there are several keys, the first is used.
 pub(crate) fn read_identity(settings: &StoreSettings) -> Result<Identity, TlsError> {
     let password = file::read_password(&settings.password)?;
     let content = file::read(&settings.location)?;
@@ -82,7 +81,7 @@ pub(crate) fn read_trusted(settings: &StoreSettings) -> Result<Trusted, TlsError
     Ok(Trusted { certificates: contents.trusted, revocation_lists: contents.revocation_lists })
 }
 
-/// Reads a file of revocation lists: PEM, or one list in DER.
+/// Reads a file of revocation lists: PEM, or one DER list.
 pub(crate) fn read_revocation_lists(
     path: &Path,
 ) -> Result<Vec<CertificateRevocationListDer<'static>>, TlsError> {
@@ -92,13 +91,14 @@ pub(crate) fn read_revocation_lists(
     }
     let lists = pem::read(&content).map_err(|problem| problem.in_file(path))?.revocation_lists;
     if lists.is_empty() {
-        let problem = "there is no X509 CRL block in it".to_owned();
+        let problem = "no X509 CRL block found".to_owned();
         return Err(StoreProblem::Damaged(problem).in_file(path));
     }
     Ok(lists)
 }
 
-/// The two binary forms are told apart by their first bytes, whatever the kind says, as Java does.
+/// Reads a store. The two binary formats are distinguished by their first bytes, whatever kind is set, as
+/// in Java.
 fn open(
     kind: StoreKind,
     content: &[u8],
@@ -116,7 +116,7 @@ fn open(
 }
 
 impl Contents {
-    /// The first key, with the certificate that matches it and the issuers that follow.
+    /// Returns the first key, with its certificate and the chain of issuers.
     fn into_identity(self, password: Option<&Secret>) -> Result<Identity, StoreProblem> {
         let key_count = self.keys.len();
         let key = self.keys.into_iter().next().ok_or(StoreProblem::NoPrivateKey)?;
@@ -135,7 +135,7 @@ impl Contents {
     }
 }
 
-/// The certificate, its issuer, the issuer's issuer and so on, as far as they are there.
+/// Returns the certificate, its issuer, the issuer's issuer and so on, as far as the store has them.
 fn chain_from(
     own: &CertificateDer<'static>,
     all: &[CertificateDer<'static>],
@@ -147,9 +147,9 @@ fn chain_from(
     chain
 }
 
-/// One that is in the chain already is not looked at again: that would go round for ever. A root, which
-/// is its own issuer, ends the chain; but the first certificate may only have its issuer's name, as in
-/// tests that use one name for all.
+/// Finds the issuer. Certificates already in the chain are skipped, or this might never end. A root, which
+/// is its own issuer, ends the chain; but the first certificate may merely have the same name as its
+/// issuer, as in tests that use one name everywhere.
 fn issuer_of(
     certificate: &CertificateDer<'_>,
     chain: &[CertificateDer<'_>],

@@ -1,8 +1,8 @@
-//! Protocols and cipher suites by the names that Java and IANA give them.
+//! Protocols and cipher suites by their Java and IANA names.
 //!
-//! In: the settings' names. Out: rustls's provider of cryptography, cut down to them, and the names that
-//! it does not know. Java's lists usually hold suites that rustls leaves out on purpose (CBC, RSA key
-//! exchange); those are skipped, and only a list without any usable name is an error.
+//! In: the names in the settings. Out: rustls's crypto provider restricted to them, and the names it does
+//! not support. Java's lists usually contain suites that rustls omits on purpose (CBC, RSA key exchange);
+//! those are skipped, and it is an error only if no suite is left.
 
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
@@ -10,8 +10,8 @@ use rustls::{SupportedCipherSuite, SupportedProtocolVersion};
 use crate::error::TlsError;
 use crate::settings::Protocol;
 
-/// The cryptography with the cipher suites of these names, in their order, and the names that there is
-/// no suite for. No names: all suites.
+/// Returns the provider with the named cipher suites, in order, and the names without a suite. No names:
+/// all suites.
 pub(crate) fn provider_with(names: &[String]) -> Result<(CryptoProvider, Vec<String>), TlsError> {
     let mut provider = aws_lc_rs::default_provider();
     if names.is_empty() {
@@ -32,12 +32,12 @@ pub(crate) fn provider_with(names: &[String]) -> Result<(CryptoProvider, Vec<Str
     Ok((provider, skipped))
 }
 
-/// rustls marks those of TLS 1.3 in the name; IANA and Java do not.
+/// Returns the IANA name. rustls marks TLS 1.3 suites in the name; IANA and Java do not.
 fn iana_name(suite: &SupportedCipherSuite) -> String {
     suite.suite().as_str().unwrap_or_default().replacen("TLS13_", "TLS_", 1)
 }
 
-/// The versions as rustls has them. None given: all.
+/// Returns the protocol versions for rustls. None given: all.
 pub(crate) fn versions(protocols: &[Protocol]) -> Vec<&'static SupportedProtocolVersion> {
     if protocols.is_empty() {
         return rustls::ALL_VERSIONS.to_vec();
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_which_none_is_known_are_answered_with_the_known_ones() {
+    fn if_no_name_is_known_the_error_lists_the_known_ones() {
         let error = suites(&["RC4", "TLS_RSA_WITH_AES_128_CBC_SHA"]).unwrap_err().to_string();
         assert!(
             error.starts_with(

@@ -1,21 +1,21 @@
-//! Whom we trust.
+//! Decides which certificates are trusted.
 //!
-//! In: the certificates of a trust store, revocation lists, and then a peer's certificates. Out: trusted
-//! or not, and why not. Host names are not looked at here ([`crate::hostname`]), nor is the proof that the
-//! peer has the private key ([`Trust::check_tls12_signature`] does the arithmetic, rustls asks for it).
+//! In: the certificates of a trust store, revocation lists, and then a peer's certificates. Out: trusted,
+//! or why not. Host names are checked elsewhere ([`crate::hostname`]), and rustls asks for the proof that
+//! the peer has the private key ([`Trust::check_tls12_signature`] does the arithmetic).
 //!
-//! The rules, in this order; they are Java's as far as certificates in use go:
+//! The rules, in order; for certificates in practical use they are Java's:
 //!
-//! 1. A certificate that is itself in the trust store, byte by byte, is trusted while it is valid, be it
-//!    self-signed or a certificate authority's. Revocation lists are not asked: who put it there means it.
-//!    (Java does not even look at the dates here. We do.)
+//! 1. A certificate that is itself in the trust store, byte for byte, is trusted while it is valid, whether
+//!    self-signed or a certificate authority's. Revocation lists are not consulted: it was put there
+//!    deliberately. (Java does not even check the dates here. We do.)
 //! 2. A version 3 certificate is trusted if webpki, the verifier of rustls, finds a path from it to a
 //!    certificate of the trust store: signatures, dates, purposes, name constraints, and the revocation
-//!    lists for every certificate of the path but the last.
-//! 3. A version 1 certificate, which webpki does not read but `openssl x509 -req` writes when it is told
-//!    nothing more, is trusted if one of the trust store's certificates has signed it directly, and it is
-//!    valid now. It cannot be an issuer. With revocation checks it is refused, since the code that reads
-//!    the lists cannot read it.
+//!    lists for every certificate of the path except the last.
+//! 3. A version 1 certificate, which webpki does not read but `openssl x509 -req` writes by default, is
+//!    trusted if a certificate of the trust store has signed it directly and it is valid now. It cannot be
+//!    an issuer. With revocation checks it is rejected, since the code that evaluates the lists cannot read
+//!    it.
 //!
 //! A certificate of the trust store is an anchor whatever its version, as in Java.
 //!
@@ -49,7 +49,7 @@ mod purpose;
 use pki_error::pki_error;
 pub(crate) use purpose::Purpose;
 
-/// The certificates that are trusted, and the lists of those that are no more.
+/// The trusted certificates and the revocation lists.
 pub(crate) struct Trust {
     certificates: Vec<CertificateDer<'static>>,
     anchors: Vec<TrustAnchor<'static>>,
@@ -60,7 +60,7 @@ pub(crate) struct Trust {
 }
 
 impl Trust {
-    /// Trust in nobody, yet.
+    /// Trusts no certificate yet.
     pub(crate) fn new(algorithms: WebPkiSupportedAlgorithms) -> Self {
         Self {
             certificates: Vec::new(),
@@ -71,7 +71,7 @@ impl Trust {
         }
     }
 
-    /// Adds a certificate of the trust store. An error says why it cannot be used; nothing is changed.
+    /// Adds a certificate of the trust store. On error, which gives the reason, nothing is changed.
     pub(crate) fn add(&mut self, certificate: CertificateDer<'static>) -> Result<(), String> {
         certificate::parse(&certificate).map_err(|malformed| malformed.to_string())?;
         let anchor = anchor_from_trusted_cert(&certificate).map_err(|error| error.to_string())?;
@@ -81,43 +81,43 @@ impl Trust {
         Ok(())
     }
 
-    /// From now on certificates are looked up in revocation lists.
+    /// Turns on revocation checks.
     pub(crate) fn require_revocation_lists(&mut self) {
         self.revocation_lists.get_or_insert_default();
     }
 
-    /// Adds a revocation list. An error says what is wrong with it.
+    /// Adds a revocation list. An error gives the reason.
     pub(crate) fn add_revocation_list(
         &mut self,
         list: &CertificateRevocationListDer<'_>,
     ) -> Result<(), String> {
         let list = OwnedCertRevocationList::from_der(list.as_ref())
-            .map_err(|error| format!("a revocation list cannot be read ({error})"))?;
+            .map_err(|error| format!("cannot read a revocation list ({error})"))?;
         self.revocation_lists.get_or_insert_default().push(list.into());
         Ok(())
     }
 
-    /// Whether there is no list to look into, though there should be.
+    /// Whether revocation is checked but there is no list.
     pub(crate) fn lacks_revocation_lists(&self) -> bool {
         self.revocation_lists.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether nobody is trusted.
+    /// Whether no certificate is trusted.
     pub(crate) fn is_empty(&self) -> bool {
         self.certificates.is_empty()
     }
 
-    /// The names of those whom we trust, which a server tells its clients.
+    /// The subjects of the trusted certificates, which a server sends to its clients.
     pub(crate) fn subjects(&self) -> &[DistinguishedName] {
         &self.subjects
     }
 
-    /// The algorithms that signatures may use.
+    /// The accepted signature algorithms.
     pub(crate) fn algorithms(&self) -> &WebPkiSupportedAlgorithms {
         &self.algorithms
     }
 
-    /// Decides by the rules above.
+    /// Checks a peer's certificate by the rules above.
     pub(crate) fn check(
         &self,
         certificate: &CertificateDer<'_>,
@@ -251,7 +251,7 @@ impl fmt::Debug for Trust {
 
 /// Why rule 3 has an exception.
 #[derive(Debug, thiserror::Error)]
-#[error("an X.509 version 1 certificate cannot be looked up in revocation lists")]
+#[error("an X.509 version 1 certificate cannot be checked against revocation lists")]
 struct Version1WithLists;
 
 fn is_version_1(certificate: &CertificateDer<'_>) -> bool {
@@ -260,9 +260,9 @@ fn is_version_1(certificate: &CertificateDer<'_>) -> bool {
 
 /// The outermost parts of a certificate.
 struct Signed<'a> {
-    /// What is signed, header and all.
+    /// The signed part, including its header.
     content: &'a [u8],
-    /// The inside of the algorithm's identifier.
+    /// The content of the algorithm identifier.
     algorithm: &'a [u8],
     signature: &'a [u8],
 }
@@ -272,7 +272,7 @@ impl<'a> Signed<'a> {
         let items = der::items(der::only(der::SEQUENCE, certificate.as_ref())?)?;
         let [content, algorithm, signature] = <[der::Item<'_>; 3]>::try_from(items).ok()?;
         let (&0, signature_bytes) = signature.content.split_first()? else {
-            return None; // The first byte counts the bits that are not used: none.
+            return None; // The first byte is the number of unused bits, which must be 0.
         };
         let tags = [content.tag, algorithm.tag, signature.tag];
         (tags == [der::SEQUENCE, der::SEQUENCE, der::BIT_STRING]).then_some(Self {
@@ -283,7 +283,7 @@ impl<'a> Signed<'a> {
     }
 }
 
-/// Tries the algorithms until one is for this kind of key; that one decides.
+/// Tries the algorithms until one matches this kind of key; that one decides.
 fn check_signature<'a>(
     key: &SubjectPublicKeyInfoDer<'_>,
     algorithms: impl Iterator<Item = &'a dyn rustls::pki_types::SignatureVerificationAlgorithm>,
@@ -297,7 +297,7 @@ fn check_signature<'a>(
             outcome => return outcome.map_err(pki_error),
         }
     }
-    // Nobody looks at the numbers of the algorithms, so they are left out.
+    // The OIDs are not evaluated by any caller, so they are omitted.
     let (signature_algorithm_id, public_key_algorithm_id) = (Vec::new(), Vec::new());
     Err(CertificateError::UnsupportedSignatureAlgorithmForPublicKeyContext {
         signature_algorithm_id,

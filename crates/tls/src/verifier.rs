@@ -1,7 +1,7 @@
-//! What rustls asks during a handshake, answered with [`Trust`] and the host rules.
+//! Verifiers for rustls, based on [`Trust`] and the host rules.
 //!
-//! Both verifiers belong to one connection if hosts are checked, since rustls does not tell a verifier
-//! who the peer is; otherwise all connections share one.
+//! If hosts are checked, each connection has its own verifier, since rustls does not pass the peer to it;
+//! otherwise all connections share one.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::hostname::check_host;
 use crate::peer::Peer;
 use crate::trust::{Purpose, Trust};
 
-/// Checks the server that we dial.
+/// Checks the server that we connect to.
 #[derive(Debug)]
 pub(crate) struct ServerVerifier {
     pub(crate) trust: Arc<Trust>,
@@ -22,7 +22,7 @@ pub(crate) struct ServerVerifier {
     pub(crate) host: Option<Peer>,
 }
 
-/// Checks a client that dials us.
+/// Checks a client that connects to us.
 #[derive(Debug)]
 pub(crate) struct ClientVerifier {
     pub(crate) trust: Arc<Trust>,
@@ -31,10 +31,10 @@ pub(crate) struct ClientVerifier {
     pub(crate) without_certificate: WithoutCertificate,
 }
 
-/// What becomes of a client that shows no certificate when asked.
+/// What happens to a client that sends no certificate when asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WithoutCertificate {
-    Welcome,
+    Allowed,
     Refused,
 }
 
@@ -43,7 +43,7 @@ impl ServerCertVerifier for ServerVerifier {
         &self,
         end_entity: &CertificateDer<'_>,
         intermediates: &[CertificateDer<'_>],
-        _said_in_hello: &ServerName<'_>,
+        _server_name: &ServerName<'_>,
         _ocsp_response: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {

@@ -227,7 +227,7 @@ mod tests {
 
     /// Before, each check compared each of the caller's ids with each entry.
     #[test]
-    fn an_id_is_compared_with_its_equals_only() {
+    fn an_id_is_compared_only_with_equal_ids() {
         let user = |i: usize| format!("user{i:0>1000}:hash");
         let list = list((0..1024).map(|i| (Perms::READ, Id::new("digest", &user(i)))));
         let ids = |users: std::ops::Range<usize>| -> Vec<_> {
@@ -263,7 +263,7 @@ mod tests {
         assert_eq!(asked.get(), 2 * 2);
     }
 
-    /// There are as many values of permissions as a list may have entries.
+    /// There are as many different permissions as a list may have entries.
     #[test]
     fn entries_of_one_id_are_compared_once() {
         let ann = Id::new("digest", "ann:hash");
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn each_kind_of_entry_is_found_in_its_own_way() {
+    fn each_kind_of_entry_is_found() {
         let list = list([
             (Perms::READ, Id::anyone()),
             (Perms::WRITE, Id::new("ip", "10.0.0.0/8")),

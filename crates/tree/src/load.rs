@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_no_client_can_give_are_treated_as_ever() {
+    fn names_that_no_client_can_create_are_accepted_as_before() {
         check(&[
             ("/a", no_parent("/a")),
             ("a", no_parent("a")),

@@ -15,8 +15,8 @@ pub const TTL_MS_MAX: i64 = 0xff_ffff_ffff;
 /// The kind of owner of a znode, which decides how it is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// No owner: it is deleted only by a request.
-    Nobody,
+    /// No owner: the znode is deleted only by a request.
+    None,
     /// Ephemeral: it is deleted with this session.
     Session(SessionId),
     /// A container: it is deleted after its last child.
@@ -39,7 +39,7 @@ impl OwnerRules {
     #[must_use]
     pub fn owner(self, stored: i64) -> Owner {
         if stored == 0 {
-            return Owner::Nobody;
+            return Owner::None;
         }
         if self.extended_types {
             let emulated = self.emulate_353_ttl && stored < 0 && stored != CONTAINER;
@@ -56,7 +56,7 @@ impl OwnerRules {
     pub fn visible_owner(self, stored: i64) -> i64 {
         match self.owner(stored) {
             Owner::Session(session) => session.0,
-            Owner::Nobody | Owner::Container | Owner::Ttl(_) => 0,
+            Owner::None | Owner::Container | Owner::Ttl(_) => 0,
         }
     }
 }
@@ -72,13 +72,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn owners_are_read_by_the_rules_in_force() {
+    fn owners_are_decoded_by_the_rules_in_effect() {
         let plain = OwnerRules::default();
         let extended = OwnerRules { extended_types: true, ..plain };
         let emulating = OwnerRules { emulate_353_ttl: true, ..extended };
         let ttl = ttl_owner(1234).unwrap();
         let check = |rules: OwnerRules, stored, expected| assert_eq!(rules.owner(stored), expected);
-        check(plain, 0, Owner::Nobody);
+        check(plain, 0, Owner::None);
         check(plain, 7, Owner::Session(SessionId(7)));
         check(plain, CONTAINER, Owner::Container);
         check(plain, ttl, Owner::Session(SessionId(ttl)));

@@ -351,7 +351,7 @@ impl Tree {
         let since = request.relative_zxid;
         let znode = |path: &Text<'_>| self.nodes.find(path).map(|id| self.nodes.get(id));
         let mut late = |kind, path: &Text<'_>| {
-            if self.may_hear(reader, znode(path)) {
+            if self.may_get_event(reader, znode(path)) {
                 WatchedEvent { kind, path }.encode_frame(ZXID_OF_LATE_EVENTS, out);
             }
         };
@@ -388,7 +388,7 @@ impl Tree {
 
     /// Events found late are filtered by the znode's ACL like all other events; Apache does not do that
     /// here. A missing znode has no ACL to check.
-    fn may_hear(&self, reader: ReadContext<'_>, node: Option<Znode<'_>>) -> bool {
+    fn may_get_event(&self, reader: ReadContext<'_>, node: Option<Znode<'_>>) -> bool {
         node.is_none_or(|node| {
             self.check_acl(self.acls.get(node.acl()), Perms::READ, reader.ids).is_ok()
         })

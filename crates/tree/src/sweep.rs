@@ -28,7 +28,7 @@ impl SweepTime {
                 stat.cversion > 0 || self.never_used_ms_max.is_some_and(|max| idle_ms > max)
             }
             Owner::Ttl(ttl_ms) => ttl_ms != 0 && idle_ms > ttl_ms,
-            Owner::Nobody | Owner::Session(_) => false,
+            Owner::None | Owner::Session(_) => false,
         }
     }
 }

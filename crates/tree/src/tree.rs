@@ -368,7 +368,7 @@ impl Tree {
     /// Adds a znode's path to the table for its kind of owner.
     pub(crate) fn own(&mut self, path: &str, ephemeral_owner: i64) {
         match self.options.owner_rules.owner(ephemeral_owner) {
-            Owner::Nobody => {}
+            Owner::None => {}
             Owner::Container => _ = self.containers.insert(path.into()),
             Owner::Ttl(_) => _ = self.ttls.insert(path.into()),
             Owner::Session(session) => {
@@ -382,7 +382,7 @@ impl Tree {
     /// Removes it from that table.
     pub(crate) fn disown(&mut self, path: &str, ephemeral_owner: i64) {
         match self.options.owner_rules.owner(ephemeral_owner) {
-            Owner::Nobody => {}
+            Owner::None => {}
             Owner::Container => _ = self.containers.remove(path),
             Owner::Ttl(_) => _ = self.ttls.remove(path),
             Owner::Session(session) => {

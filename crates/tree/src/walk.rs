@@ -202,7 +202,10 @@ impl TreeWalk {
 
     /// The next znode in order; an error for a deleted one; `None` at the end, or where names must be looked up
     /// first.
-    fn next<'a>(&mut self, visible: VisibleTree<'a>) -> Option<Result<(NodeId, Znode<'a>), Gone>> {
+    fn next<'a>(
+        &mut self,
+        visible: VisibleTree<'a>,
+    ) -> Option<Result<(NodeId, Znode<'a>), Deleted>> {
         loop {
             let Some(level) = self.levels.back_mut() else {
                 self.recall_dropped(visible);
@@ -216,7 +219,7 @@ impl TreeWalk {
                 self.levels.pop_back();
                 continue;
             };
-            let Some(node) = noted(visible, id, level.noted) else { return Some(Err(Gone)) };
+            let Some(node) = noted(visible, id, level.noted) else { return Some(Err(Deleted)) };
             self.path.truncate(level.parent_path_len);
             // The root has no name, and its path is empty here, as in Apache's tables.
             if !node.name().is_empty() {
@@ -290,7 +293,7 @@ impl Level {
 }
 
 /// The znode was deleted before it was visited.
-struct Gone;
+struct Deleted;
 
 fn noted(visible: VisibleTree<'_>, id: NodeId, noted: Zxid) -> Option<Znode<'_>> {
     visible.tree.nodes.try_get(id).filter(|node| node.stat().czxid <= noted)

@@ -71,8 +71,8 @@ impl Modes {
     }
 }
 
-/// The watchers of one path. Most paths have one; a path may have a hundred thousand, which come and go one
-/// by one.
+/// The watchers of one path. Most paths have one; a path may have a hundred thousand, which are added and
+/// removed one by one.
 #[derive(Debug)]
 enum Watchers {
     One(Watcher, Modes),
@@ -495,9 +495,9 @@ mod tests {
     const A: Watcher = Watcher(1);
     const B: Watcher = Watcher(2);
 
-    /// It takes a moment. It took half a minute when the watchers of a path were a list.
+    /// Takes a moment; it took half a minute when the watchers of a path were a list.
     #[test]
-    fn a_hundred_thousand_watchers_come_and_go() {
+    fn a_hundred_thousand_watchers_are_added_and_removed() {
         let mut watches = Watches::new(0);
         let all: Vec<_> = (0..100_000).map(Watcher).collect();
         for &watcher in &all {
@@ -527,7 +527,7 @@ mod tests {
         assert_eq!((watches.count_of(A), watches.count_of(B)), (4, 3));
         assert!(watches.remove_some(A, 3));
         assert_eq!(watches.trigger(TableKind::Child, "/c"), [A, B]);
-        assert!(!watches.remove_some(A, 1), "the last one was spent");
+        assert!(!watches.remove_some(A, 1), "the last one was removed");
         assert_eq!((watches.count_of(A), watches.count()), (0, 2));
     }
 
@@ -553,7 +553,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standard_watch_is_spent_and_a_persistent_one_stays() {
+    fn a_standard_watch_is_removed_by_its_event_and_a_persistent_one_stays() {
         let mut watches = Watches::new(0);
         watches.add(TableKind::Data, "/x", A).unwrap();
         watches.add_persistent("/x", B, WatchMode::Persistent).unwrap();
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn recursive_watches_see_descendants_once() {
+    fn recursive_watches_cover_descendants_once() {
         let mut watches = Watches::new(0);
         watches.add_persistent("/", A, WatchMode::PersistentRecursive).unwrap();
         watches.add_persistent("/a", A, WatchMode::PersistentRecursive).unwrap();
@@ -642,7 +642,7 @@ mod tests {
     }
 
     #[test]
-    fn removal_knows_the_kinds_apart() {
+    fn removal_distinguishes_the_kinds() {
         let mut watches = Watches::new(0);
         watches.add(TableKind::Data, "/x", A).unwrap();
         watches.add_persistent("/x", A, WatchMode::Persistent).unwrap();

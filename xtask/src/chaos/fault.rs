@@ -1,5 +1,6 @@
 //! The faults: each strikes some servers or links; mending makes everything whole again.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
@@ -47,6 +48,14 @@ pub enum Fault {
     JumpLeaderClock,
     /// That of any one.
     JumpOneClock,
+    /// Any one gets SIGKILL, and a byte of its newest log is zeroed.
+    DamageLog,
+    /// Any one gets SIGKILL, and a byte of its newest snapshot is zeroed.
+    DamageSnapshot,
+    /// Any one gets SIGKILL, and a byte of its newest log and of its newest snapshot is zeroed.
+    DamageBoth,
+    /// Any one gets SIGKILL and loses its data directory.
+    DropData,
 }
 
 const JOIN_MAX: Duration = Duration::from_secs(60);
@@ -77,20 +86,25 @@ const CUTS: &[Fault] = &[
 
 /// Faults that need clocks which can be moved.
 const JUMPS: &[Fault] = &[Fault::JumpLeaderClock, Fault::JumpOneClock];
+/// Faults that take data from one server.
+const DAMAGES: &[Fault] =
+    &[Fault::DamageLog, Fault::DamageSnapshot, Fault::DamageBoth, Fault::DropData];
 /// How far a clock jumps, either way.
 const JUMP_SECONDS_MAX: usize = 3_600;
 
 /// A random sequence that has every fault once before any is repeated, so that even two short runs have all of them.
 pub struct FaultSequence {
     left: Vec<Fault>,
+    /// Whether servers lose data, too.
+    damages: bool,
     /// What decides about faults.
     pub rng: Rng,
 }
 
 impl FaultSequence {
     /// Creates a sequence with all faults.
-    pub fn new(seed: u64) -> FaultSequence {
-        FaultSequence { left: Vec::new(), rng: Rng::new(seed) }
+    pub fn new(seed: u64, damages: bool) -> FaultSequence {
+        FaultSequence { left: Vec::new(), damages, rng: Rng::new(seed) }
     }
 
     /// Returns the next fault that is possible in this ensemble.
@@ -101,6 +115,9 @@ impl FaultSequence {
         }
         if ensemble.ids().all(|id| ensemble.member(id).has_clock()) {
             all.extend(JUMPS);
+        }
+        if self.damages {
+            all.extend(DAMAGES);
         }
         self.draw_from(&all)
     }
@@ -114,6 +131,12 @@ impl FaultSequence {
 }
 
 impl Fault {
+    /// Whether it takes data from a server. All others must have theirs then: the data of a quorum cannot be lost and
+    /// found.
+    pub fn takes_data(self) -> bool {
+        DAMAGES.contains(&self)
+    }
+
     /// Injects the fault; returns a text that says what happened to which server.
     pub fn strike(self, ensemble: &mut Ensemble, rng: &mut Rng) -> Result<String> {
         let ids: Vec<usize> = ensemble.ids().collect();
@@ -133,9 +156,26 @@ impl Fault {
             }
             Fault::JumpLeaderClock => jump(ensemble.member(leader), rng)?,
             Fault::JumpOneClock => jump(ensemble.member(any), rng)?,
+            Fault::DamageLog | Fault::DamageSnapshot | Fault::DamageBoth | Fault::DropData => {
+                ensemble.kill(&[any])?;
+                self.damage(ensemble.member_mut(any), rng)?;
+            }
             _ => self.cut(ensemble, leader, any)?,
         }
         Ok(self.describe(leader, any))
+    }
+
+    fn damage(self, member: &mut Member, rng: &mut Rng) -> Result<()> {
+        if self == Fault::DropData {
+            return member.wipe();
+        }
+        if matches!(self, Fault::DamageLog | Fault::DamageBoth) {
+            zero_a_byte(member, "log.", rng)?;
+        }
+        if matches!(self, Fault::DamageSnapshot | Fault::DamageBoth) {
+            zero_a_byte(member, "snapshot.", rng)?;
+        }
+        Ok(())
     }
 
     fn cut(self, ensemble: &Ensemble, leader: usize, any: usize) -> Result<()> {
@@ -192,6 +232,10 @@ impl Fault {
             Fault::LoseReplies => format!("replies of {any} to clients are lost"),
             Fault::JumpLeaderClock => format!("the clock of the leader, {leader}, jumps"),
             Fault::JumpOneClock => format!("the clock of {any} jumps"),
+            Fault::DamageLog => format!("kill -9 of {any}, its newest log damaged"),
+            Fault::DamageSnapshot => format!("kill -9 of {any}, its newest snapshot damaged"),
+            Fault::DamageBoth => format!("kill -9 of {any}, its newest log and snapshot damaged"),
+            Fault::DropData => format!("kill -9 of {any}, its data gone"),
         }
     }
 
@@ -200,6 +244,7 @@ impl Fault {
     pub fn hold(self, rng: &mut Rng) -> Duration {
         match self {
             Fault::KillLeader | Fault::KillOne | Fault::StopOne => rng.between(0, 1500),
+            damage if damage.takes_data() => rng.between(0, 1500),
             Fault::PowerCut => Duration::ZERO,
             Fault::KillFollowers | Fault::PauseFollowers => rng.between(100, 3000),
             Fault::PauseLeader | Fault::PauseOne => rng.between(300, 4000),
@@ -207,6 +252,26 @@ impl Fault {
             _ => rng.between(500, 4500),
         }
     }
+}
+
+/// Zeroes a byte of the newest file of a kind that is not zero already.
+fn zero_a_byte(member: &Member, prefix: &str, rng: &mut Rng) -> Result<()> {
+    let folder = member.data_dir().join("version-2");
+    let mut newest = None;
+    for entry in fs::read_dir(&folder)? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        let zxid = name.strip_prefix(prefix).and_then(|hex| u64::from_str_radix(hex, 16).ok());
+        newest = newest.max(zxid.map(|zxid| (zxid, name)));
+    }
+    let Some((_, name)) = newest else { return Ok(()) };
+    let path = folder.join(name);
+    let mut bytes = fs::read(&path)?;
+    let set: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
+    if !set.is_empty() {
+        bytes[*rng.pick(&set)] = 0;
+        fs::write(&path, bytes)?;
+    }
+    Ok(())
 }
 
 fn minority_with(leader: usize, ids: &[usize]) -> Vec<usize> {
@@ -281,7 +346,7 @@ mod tests {
 
     #[test]
     fn every_fault_comes_before_any_comes_again() {
-        let mut faults = FaultSequence::new(1);
+        let mut faults = FaultSequence::new(1, false);
         let drawn: Vec<_> = (0..FAULTS.len()).map(|_| faults.draw_from(FAULTS)).collect();
         assert!(FAULTS.iter().all(|fault| drawn.contains(fault)));
     }

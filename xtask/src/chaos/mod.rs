@@ -53,6 +53,10 @@ pub struct Options {
     /// except membership].
     #[arg(long, value_enum, value_name = "NAME")]
     workload: Vec<Workload>,
+    /// Also damage the files of one server at a time, or remove them: it must heal itself. Without the workload that
+    /// changes the membership.
+    #[arg(long)]
+    damage: bool,
     /// Do not cut links, even if that is possible.
     #[arg(long)]
     no_partitions: bool,
@@ -92,14 +96,14 @@ pub fn run(options: &Options) -> Result<()> {
                 return Err(ensemble::enter());
             }
             Some(error) => {
-                println!("partitions are skipped, there are no network namespaces: {error:#}")
+                println!("partitions are skipped, there are no network namespaces: {error:#}");
             }
         }
     }
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
     let seed = options.seed.unwrap_or(now);
     let counts = if options.servers.is_empty() { &[3, 5] } else { options.servers.as_slice() };
-    let mut faults = FaultSequence::new(seed);
+    let mut faults = FaultSequence::new(seed, options.damage);
     for servers in counts {
         println!("{servers} servers ({:?}), seed {seed}", options.kind);
         run_faults(options, usize::from(*servers), seed, &mut faults)
@@ -149,7 +153,10 @@ fn chosen(options: &Options) -> Vec<Workload> {
         return options.workload.clone();
     }
     let mut all = Workload::all().to_vec();
-    if options.kind != Kind::Herdsman {
+    if options.damage {
+        println!("membership is skipped: it is needed to know who must have all data");
+        all.retain(|workload| *workload != Workload::Membership);
+    } else if options.kind != Kind::Herdsman {
         println!("membership is skipped: Apache's servers do not always survive it");
         all.retain(|workload| *workload != Workload::Membership);
     }
@@ -199,6 +206,9 @@ fn inject(
     let start = Instant::now();
     while start.elapsed() < Duration::from_secs(seconds) {
         let fault = faults.draw(ensemble);
+        if fault.takes_data() {
+            recover(ensemble, suite)?;
+        }
         let rng = &mut faults.rng;
         let at = start.elapsed().as_secs_f64();
         let what = fault.strike(ensemble, rng)?;
@@ -211,7 +221,7 @@ fn inject(
             suite.acknowledged()
         );
         // Every third fault meets an ensemble that has not recovered from the one before.
-        if rng.below(3) == 0 {
+        if rng.below(3) == 0 && !fault.takes_data() {
             std::thread::sleep(rng.between(0, 500));
         } else {
             recover(ensemble, suite)?;

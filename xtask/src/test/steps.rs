@@ -112,7 +112,7 @@ pub const STEPS: &[Step] = &[
         name: "build",
         about: "the programs and tests that the steps below run",
         needs: &[],
-        command: Run::Cargo(&["test", "--workspace", "--no-run"]),
+        command: Run::Cargo(&["build", "--workspace", "--bins", "--tests", "--examples"]),
         stage: Stage::Build,
     },
     tests(

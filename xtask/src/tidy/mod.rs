@@ -4,6 +4,7 @@
 //! In: the files git tracks, and new ones it does not ignore; the packages of the lock file. Out:
 //! problems as `file:line: what`, and warnings that do not fail.
 
+mod dependencies;
 mod edges;
 mod layout;
 mod licences;
@@ -65,6 +66,7 @@ pub fn check() -> Result<()> {
 fn problems(sources: &[Source]) -> Vec<String> {
     let mut problems: Vec<String> = sources.iter().flat_map(text::check_file).collect();
     problems.extend(edges::forbidden_edges(sources));
+    problems.extend(dependencies::unused(sources));
     problems.extend(layout::crate_layout(sources));
     problems.extend(named_tests::missing(sources));
     problems

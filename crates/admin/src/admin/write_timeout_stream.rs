@@ -1,7 +1,8 @@
 //! A stream that fails when the client reads its response too slowly.
 //!
-//! The timeout starts when something cannot be written, and ends when [`TAKEN_BYTES_MIN`] more are written or
-//! nothing is left to write. So a client that reads a byte now and then loses its connection and frees its response.
+//! The timeout starts when something cannot be written, and ends when [`TAKEN_BYTES_MIN`] more are written
+//! or nothing is left to write. So a client that reads only a byte from time to time loses its connection
+//! and frees its response.
 
 use std::io;
 use std::pin::Pin;
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_reads_a_byte_now_and_then_is_too_slow() {
+    async fn a_client_that_reads_single_bytes_is_too_slow() {
         let error = write_to_reader_of(1).await.unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
         write_to_reader_of(TAKEN_BYTES_MIN).await.unwrap();

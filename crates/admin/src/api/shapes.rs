@@ -66,7 +66,7 @@ pub(super) enum NodeType {
 impl From<Owner> for NodeType {
     fn from(owner: Owner) -> Self {
         match owner {
-            Owner::Nobody => NodeType::Persistent,
+            Owner::None => NodeType::Persistent,
             Owner::Session(_) => NodeType::Ephemeral,
             Owner::Container => NodeType::Container,
             Owner::Ttl(_) => NodeType::Ttl,
@@ -78,7 +78,7 @@ impl From<Owner> for NodeType {
 pub(super) fn ttl_ms(owner: Owner) -> Option<i64> {
     match owner {
         Owner::Ttl(ttl_ms) => Some(ttl_ms),
-        Owner::Nobody | Owner::Session(_) | Owner::Container => None,
+        Owner::None | Owner::Session(_) | Owner::Container => None,
     }
 }
 

@@ -37,7 +37,7 @@ pub struct ServerView {
     storage: &'static str,
 }
 
-/// Answers.
+/// Returns the state of this server.
 ///
 /// # Errors
 /// None but those of the process itself.

@@ -35,7 +35,7 @@ fn open(server: ServerHandle) -> Admin {
     Admin::start(server, settings()).expect("the admin server starts")
 }
 
-/// What came back.
+/// A response.
 struct Answer {
     status: u16,
     headers: ureq::http::HeaderMap,
@@ -90,7 +90,7 @@ fn post_as(admin: &Admin, path: &str, authorization: &str, body: &[u8]) -> Answe
     Answer::of(request.header("Content-Type", "application/octet-stream").send(body))
 }
 
-/// Runs a client's work to its end.
+/// Runs a client's work to completion.
 fn with_client<T>(server: &TestServer, work: impl AsyncFnOnce(Client) -> T) -> T {
     with_client_of(&server.connect_string(), work)
 }
@@ -105,7 +105,7 @@ fn with_client_of<T>(servers: &str, work: impl AsyncFnOnce(Client) -> T) -> T {
     })
 }
 
-/// Digest and last txn of a server's tree, and how many znodes it has.
+/// The digest, the last txn and the number of znodes of a server's tree.
 fn tree_of(server: &ServerHandle) -> (i64, herdsman_proto::Zxid, usize) {
     let tree = server.core().tree();
     (tree.digest(), tree.last_zxid(), tree.node_count())

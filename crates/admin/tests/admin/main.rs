@@ -1,4 +1,4 @@
-//! The admin server over real sockets, one module a room.
+//! The admin server over real sockets; one module for each group of routes.
 
 mod api;
 mod commands;

@@ -1,4 +1,5 @@
-//! The loop against the echo server, whose values are wrong: with and without checks of the contents.
+//! Tests of the loop against the echo server, whose values are wrong: with and without checks of the
+//! contents.
 
 use std::thread;
 
@@ -23,7 +24,7 @@ fn round_on_echo(contents: Contents, stop: &Stop) -> Round {
     let until = Until::Closed(window);
     let options = DriveOptions { depth: 5, until, contents, last_reply: &last_reply, stop };
     let tally = drive(&mut lanes, &mut load, options).unwrap();
-    assert_eq!(lanes.len(), 3, "no lane broke");
+    assert_eq!(lanes.len(), 3, "no lane failed");
     assert!(lanes.iter().all(|lane| lane.in_flight.is_empty()));
     close_lanes(lanes);
     stop_handle.stop();

@@ -1,4 +1,4 @@
-//! The replies to all ops, decoded with the decoders of the protocol.
+//! The replies to all ops, decoded by the decoders of the protocol.
 
 use std::io::{BufRead, BufReader, pipe};
 use std::net::TcpStream;
@@ -68,7 +68,7 @@ impl Client {
         payload
     }
 
-    /// The body of the reply to a request.
+    /// Returns the body of the reply to a request.
     fn ask(&mut self, request: &Request<'_>) -> Vec<u8> {
         self.0.write_all(&encoded(77, request)).unwrap();
         let frame = self.frame();
@@ -102,7 +102,7 @@ fn create(op: OpCode, flags: i32) -> WriteRequest<'static> {
     })
 }
 
-/// Reads a body with `decode` and makes sure that nothing is left.
+/// Decodes a body with `decode` and checks that nothing is left.
 fn all_of<T>(body: &[u8], decode: impl FnOnce(&mut JuteReader<'_>) -> T) -> T {
     let mut reader = JuteReader::new(body);
     let value = decode(&mut reader);
@@ -222,7 +222,7 @@ fn a_client_that_reads_late_gets_every_reply_in_order() {
         }
         done.send(()).unwrap();
     });
-    // Requests are small: all of them are on their way before the first reply is looked at.
+    // Requests are small: all of them are sent before the first reply is read.
     all_written.recv().unwrap();
     for xid in 0..1024 {
         let frame = client.frame();
@@ -267,7 +267,7 @@ fn close_requests_and_invalid_frames_end_only_their_connection() {
 }
 
 #[test]
-fn many_connections_come_and_go() {
+fn many_connections_open_and_close() {
     let server = Running::with_values_of(10);
     for _ in 0..10 {
         let mut clients: Vec<Client> = (0..30).map(|_| Client::connect(&server)).collect();
@@ -278,7 +278,7 @@ fn many_connections_come_and_go() {
 }
 
 #[test]
-fn it_prints_its_port_and_ends_with_its_input() {
+fn the_server_prints_its_port_and_ends_with_its_input() {
     let (input, keep_open) = pipe().unwrap();
     let (output, mut says) = pipe().unwrap();
     let args = EchoArgs { threads: 1, ..EchoArgs::default() };
@@ -294,7 +294,7 @@ fn it_prints_its_port_and_ends_with_its_input() {
 }
 
 #[test]
-fn invalid_sizes_are_refused() {
+fn invalid_sizes_are_rejected() {
     for (args, expected) in [
         (EchoArgs { threads: 0, ..EchoArgs::default() }, "--threads must be from 1"),
         (EchoArgs { value_bytes: 1 << 30, ..EchoArgs::default() }, "--value-bytes"),

@@ -1,5 +1,5 @@
-//! Reports as JSON: for programs that start servers and compare, and for keeping. The file says which version of
-//! the format it is; another one is refused and not guessed at.
+//! Reports as JSON, for programs that start servers and compare them, and for archiving. The file contains
+//! the version of the format; other versions are rejected.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Report;
 
-/// The version of the format: it rises when a reader of the old one would misunderstand the new one.
+/// The version of the format: incremented when a reader of the old one would misinterpret the new one.
 pub const SCHEMA: u32 = 1;
 
 #[derive(Serialize)]
@@ -19,13 +19,13 @@ struct Written<'a> {
     report: &'a Report,
 }
 
-/// What every version of the format has.
+/// The fields of every version of the format.
 #[derive(Deserialize)]
 struct AnyVersion {
     schema: u32,
 }
 
-/// The report as text, with a line end behind it.
+/// Returns the report as text with a final line end.
 pub fn to_text(report: &Report) -> Result<String> {
     let mut text = serde_json::to_string_pretty(&Written { schema: SCHEMA, report })
         .context("cannot write the report as JSON")?;
@@ -33,24 +33,24 @@ pub fn to_text(report: &Report) -> Result<String> {
     Ok(text)
 }
 
-/// The report that a text holds.
+/// Parses a report.
 pub fn from_text(text: &str) -> Result<Report> {
     let AnyVersion { schema } =
-        serde_json::from_str(text).context("this is not a report of `herdsman bench`")?;
+        serde_json::from_str(text).context("not a report of `herdsman bench`")?;
     ensure!(
         schema == SCHEMA,
-        "the report is of version {schema}, this program reads version {SCHEMA}: run the benchmark again"
+        "the report has version {schema}, but this program reads version {SCHEMA}: run the benchmark again"
     );
     serde_json::from_str(text).context("the report is damaged")
 }
 
-/// Writes the report to a file, over whatever was there.
+/// Writes the report to a file, replacing its content.
 pub fn write(report: &Report, path: &Path) -> Result<()> {
     fs::write(path, to_text(report)?)
         .with_context(|| format!("cannot write the report to {}", path.display()))
 }
 
-/// Reads the report of a file.
+/// Reads a report from a file.
 pub fn read(path: &Path) -> Result<Report> {
     let text = fs::read_to_string(path)
         .with_context(|| format!("cannot read the report {}", path.display()))?;
@@ -63,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reports_come_back() {
+    fn reports_round_trip() {
         for report in [Report::default(), samples::two_targets_and_echo()] {
             let text = to_text(&report).unwrap();
             assert_eq!(from_text(&text).unwrap(), report);
@@ -75,13 +75,13 @@ mod tests {
     }
 
     #[test]
-    fn the_version_stands_first() {
+    fn the_version_comes_first() {
         let text = to_text(&Report::default()).unwrap();
         assert!(text.starts_with("{\n  \"schema\": 1,\n"), "{text}");
     }
 
     #[test]
-    fn other_versions_and_other_files_are_refused() {
+    fn other_versions_and_other_files_are_rejected() {
         let newer = to_text(&Report::default()).unwrap().replace("\"schema\": 1", "\"schema\": 2");
         let error = from_text(&newer).unwrap_err().to_string();
         assert!(
@@ -90,13 +90,13 @@ mod tests {
         );
         for other in ["", "[]", "{}", "not JSON"] {
             let error = from_text(other).unwrap_err().to_string();
-            assert_eq!(error, "this is not a report of `herdsman bench`");
+            assert_eq!(error, "not a report of `herdsman bench`");
         }
         assert_eq!(from_text("{\"schema\": 1}").unwrap_err().to_string(), "the report is damaged");
     }
 
     #[test]
-    fn a_file_that_is_not_there_is_named() {
+    fn a_missing_file_is_named() {
         let error = read(Path::new("/no/such/report.json")).unwrap_err().to_string();
         assert_eq!(error, "cannot read the report /no/such/report.json");
     }

@@ -1,9 +1,10 @@
-//! Reports as pictures: SVG text that a document can show as it is.
+//! Reports as pictures: SVG text that a document can include.
 //!
-//! Three kinds: rates as bars, latencies as lines from the median to the slowest, and [`Lines`] for anything that
-//! grows with something else. All are 900 wide, bring their own background (so they can be read on light and dark
-//! pages), use colours that colour-blind readers can tell apart, and never say anything by colour alone where
-//! lines cross. The same report gives the same bytes: a changed picture in a commit is a changed measurement.
+//! There are three kinds: rates as bars, latencies as lines from the median to the maximum, and [`Lines`]
+//! for any quantity that grows with another. All are 900 pixels wide, have their own background (so that
+//! they are readable on light and dark pages), use colours that colour-blind readers can distinguish, and
+//! never rely on colour alone where lines cross. The same report gives the same bytes: a changed picture in
+//! a commit means a changed measurement.
 
 mod axis;
 mod canvas;
@@ -16,18 +17,18 @@ use super::Report;
 
 pub use lines::{Lines, draw};
 
-/// Rates: a bar for each target in a group for each workload, with the echo server's rate as a line across the
-/// group. The scale is logarithmic when the fastest is more than twenty times the slowest.
+/// Draws rates: a bar for each target in a group for each workload, with the echo server's rate as a line
+/// across the group. The scale is logarithmic if the fastest is more than twenty times the slowest.
 pub fn rates(report: &Report) -> Result<String> {
     canvas::svg(rows::rates_height(report), |root| rows::draw_rates(report, root))
 }
 
-/// Latencies on a logarithmic scale: p50, p99, p99.9 and the slowest request of each target.
+/// Draws latencies on a logarithmic scale: p50, p99, p99.9 and the maximum of each target.
 pub fn latencies(report: &Report) -> Result<String> {
     canvas::svg(rows::latencies_height(report), |root| rows::draw_latencies(report, root))
 }
 
-/// [`rates`] and [`latencies`] in one picture.
+/// Draws [`rates`] and [`latencies`] in one picture.
 pub fn overview(report: &Report) -> Result<String> {
     let upper = rows::rates_height(report);
     canvas::svg(upper + rows::latencies_height(report), |root| {

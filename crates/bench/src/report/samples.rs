@@ -55,7 +55,7 @@ pub(crate) fn two_targets_and_echo() -> Report {
     Report { machine, rows, disk: Some(disk) }
 }
 
-/// Rows in which nothing was measured, and one that failed.
+/// Rows without results, and one that failed.
 pub(crate) fn empty_and_failed() -> Report {
     let mut failed = row("set", "apache", 1, &[0.0, 10.0], 100.0);
     failed.rounds[0].errors = 7;

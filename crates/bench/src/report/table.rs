@@ -1,20 +1,20 @@
-//! Reports as tables: aligned text for a terminal, Markdown for documents. One line for each row of the report;
-//! what failed is said loudly below, because a fast server that answers wrongly is not fast.
+//! Reports as tables: aligned text for a terminal, Markdown for documents. One line for each row of the
+//! report; failures are shown prominently below, because a fast server with wrong replies is not fast.
 //!
-//! Columns that would be empty are left out: `of echo` without an echo server, `×` with a single target.
+//! Columns that would be empty are omitted: `of echo` without an echo server, `×` with a single target.
 
 use super::{DiskLimit, ECHO, Report, Row, units};
 
-/// Where the table will be read.
+/// The format of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
-    /// In a terminal.
+    /// For a terminal.
     Plain,
-    /// In a document.
+    /// For a document.
     Markdown,
 }
 
-/// The report, with a line end behind it.
+/// Renders the report, with a final line end.
 #[must_use]
 pub fn render(report: &Report, style: Style) -> String {
     let mut text = String::new();
@@ -62,7 +62,7 @@ fn push_paragraph(text: &mut String, line: &str, style: Style) {
     });
 }
 
-/// Where it was measured, and what all rows have in common.
+/// Returns the machine, and the parameters that all rows share.
 fn heading(report: &Report) -> Vec<String> {
     let mut lines = Vec::new();
     let machine = &report.machine;
@@ -89,7 +89,7 @@ fn heading(report: &Report) -> Vec<String> {
     lines
 }
 
-/// Whether all rows say the same.
+/// Whether the value is the same for all rows.
 fn is_shared<'a, T: PartialEq>(
     rows: impl IntoIterator<Item = &'a Row>,
     of: impl Fn(&Row) -> T,
@@ -99,7 +99,8 @@ fn is_shared<'a, T: PartialEq>(
     values.all(|value| Some(value) == first)
 }
 
-/// Whether rows differ only in workload, shape and target. Some workloads use no keys: they fit any number.
+/// Whether rows differ only in workload, shape and target. Some workloads use no keys: they match any
+/// number.
 fn have_one_size(report: &Report) -> bool {
     let with_keys = report.rows.iter().filter(|row| row.keys > 0);
     is_shared(&report.rows, |row| row.value_bytes) && is_shared(with_keys, |row| row.keys)
@@ -113,13 +114,13 @@ fn size(row: &Row) -> String {
     }
 }
 
-/// What went wrong in a row, if anything did.
+/// Describes the failures of a row, if there are any.
 fn failure(row: &Row) -> Option<String> {
     let (ops, errors) = row.ops_and_errors();
     let name = format!("{} {} against {}", row.workload, row.shape(), row.target);
     let first = row.rounds.iter().find_map(|round| round.first_error.as_deref());
     if errors == 0 && first.is_none() {
-        return (ops == 0).then(|| format!("{name}: nothing was answered"));
+        return (ops == 0).then(|| format!("{name}: no replies"));
     }
     let counts = format!("{} of {} operations", units::count(errors), units::count(ops + errors));
     let first = first.map_or_else(String::new, |error| format!("; the first error: {error}"));
@@ -142,7 +143,7 @@ fn disk_lines(disk: &DiskLimit) -> Vec<String> {
         units::rate(disk.syncs_per_second),
         percentiles(&disk.sync)
     )];
-    // Interrupted before the second series, there is nothing to say about it.
+    // If interrupted before the second series, there is nothing to report about it.
     if disk.batched.appends > 0 {
         lines.push(format!(
             "fdatasync after {} appends of {} bytes: {}, {}",
@@ -155,11 +156,12 @@ fn disk_lines(disk: &DiskLimit) -> Vec<String> {
     lines
 }
 
-/// Cells, with the title of each column first. The first [`Grid::TEXTS`] columns are words, the others numbers.
+/// Cells, with the title of each column first. The first [`Grid::TEXTS`] columns are text, the others
+/// numbers.
 struct Grid {
     titles: Vec<String>,
     lines: Vec<Vec<String>>,
-    /// Where a new workload starts.
+    /// The rows at which a new workload starts.
     starts: Vec<bool>,
 }
 
@@ -179,7 +181,7 @@ impl Grid {
         }
     }
 
-    /// Aligned; the name of a workload stands only where it changes.
+    /// Aligned text; the name of a workload appears only where it changes.
     fn plain(&self) -> String {
         let widths = self.widths();
         let mut text = aligned(&self.titles, &widths);
@@ -237,14 +239,14 @@ fn aligned(cells: &[String], widths: &[usize]) -> String {
     format!("{}\n", line.trim_end())
 }
 
-/// Text that Markdown leaves alone inside a cell.
+/// Escapes text for a Markdown cell.
 fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;")
 }
 
 /// Which columns there are.
 struct Columns<'a> {
-    /// The rows differ in more than workload, shape and target.
+    /// Rows differ in more than workload, shape and target.
     sizes: bool,
     echo: bool,
     baseline: Option<&'a str>,

@@ -1,46 +1,46 @@
-//! Numbers for people: three digits that mean something, and a unit. For programs there is [`super::json`].
+//! Formats numbers for people: three significant digits and a unit. For programs there is [`super::json`].
 
-/// Stands where there is no number.
+/// Shown instead of a missing number.
 pub const NOTHING: &str = "–";
 
-/// Operations per second: `1.05 M/s`, `54.3 k/s`, `987 /s`.
+/// Formats operations per second: `1.05 M/s`, `54.3 k/s`, `987 /s`.
 #[must_use]
 pub fn rate(per_second: f64) -> String {
     format!("{}/s", scaled(per_second, &[(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")]))
 }
 
-/// A time: `98.0 µs`, `1.25 ms`, `2.30 s`.
+/// Formats a time: `98.0 µs`, `1.25 ms`, `2.30 s`.
 #[must_use]
 pub fn micros(us: f64) -> String {
     scaled(us, &[(1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns")])
 }
 
-/// A number beside an axis, without digits that say nothing: `10 k`, `2.5 M`.
+/// Formats a number at an axis, without insignificant digits: `10 k`, `2.5 M`.
 #[must_use]
 pub fn amount_tick(value: f64) -> String {
     without_zeros(&scaled(value, &[(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")]))
 }
 
-/// A time beside an axis: `100 µs`, `1 ms`.
+/// Formats a time at an axis: `100 µs`, `1 ms`.
 #[must_use]
 pub fn micros_tick(us: f64) -> String {
     without_zeros(&micros(us))
 }
 
-/// A share of a whole: `75 %`, `4.2 %`.
+/// Formats a fraction as a percentage: `75 %`, `4.2 %`.
 #[must_use]
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent >= 9.95 { format!("{percent:.0} %") } else { format!("{percent:.1} %") }
 }
 
-/// How many times: `8.31 ×`.
+/// Formats a factor: `8.31 ×`.
 #[must_use]
 pub fn times(ratio: f64) -> String {
     format!("{} ×", three_digits(ratio))
 }
 
-/// A whole number with its thousands apart: `1,000,000`.
+/// Formats a whole number with thousands separators: `1,000,000`.
 #[must_use]
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
@@ -54,7 +54,8 @@ pub fn count(value: u64) -> String {
     text
 }
 
-/// The value in the largest unit in which it is not below 1 once it is rounded; in the last one if there is none.
+/// Returns the value in the largest unit in which it is at least 1 after rounding; in the last unit if
+/// there is none.
 fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {
         return NOTHING.to_owned();

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn both_series_have_numbers_and_the_file_is_gone() {
+    fn both_series_have_numbers_and_the_file_is_removed() {
         let dir = tempfile::tempdir().unwrap();
         let limit = disk_loop(dir.path()).run(64, &Stop::never()).unwrap().unwrap();
         assert!(limit.syncs_per_second > 0.0 && limit.batched.appends_per_second > 0.0);
@@ -193,7 +193,7 @@ mod tests {
         for Latency { p50_us, p99_us, p999_us, max_us } in [limit.sync, limit.batched.sync] {
             assert!(0.0 < p50_us && p50_us <= p99_us && p99_us <= p999_us && p999_us <= max_us);
         }
-        // The slowest is at least as slow as the mean.
+        // The maximum is at least the mean.
         assert!(limit.sync.max_us * 1.01 >= 1e6 / limit.syncs_per_second, "{limit:?}");
         let batches_per_second = limit.batched.appends_per_second / 64.0;
         assert!(limit.batched.sync.max_us * 1.01 >= 1e6 / batches_per_second, "{limit:?}");
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_grows_in_steps_and_has_an_end() {
+    fn the_file_grows_in_steps_up_to_a_limit() {
         let dir = tempfile::tempdir().unwrap();
         let mut log = TemporaryLog::create(dir.path()).unwrap();
         assert_eq!(log.file.metadata().unwrap().len(), STEP_BYTES);

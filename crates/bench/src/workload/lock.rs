@@ -204,8 +204,12 @@ mod tests {
         let mut lock = joined(2);
         assert_eq!(answer(&mut lock, 1, &list(&[1, 0])), Ok(Outcome::Step));
         assert_eq!(answer(&mut lock, 1, &[]), Ok(Outcome::Step), "the watch is set");
-        assert_eq!(lock.next_request(1, 1, &mut Vec::new()), None, "it waits");
-        assert_eq!(answer(&mut lock, 0, &list(&[1, 0])), Ok(Outcome::Step), "nobody released yet");
+        assert_eq!(lock.next_request(1, 1, &mut Vec::new()), None, "the contender waits");
+        assert_eq!(
+            answer(&mut lock, 0, &list(&[1, 0])),
+            Ok(Outcome::Step),
+            "the lock was not released yet"
+        );
         assert_eq!(answer(&mut lock, 0, &[]), Ok(Outcome::Step));
         let gone = format!("/lock/{}", name(0));
         lock.take_event(1, EventType::NodeDeleted, &gone).unwrap();
@@ -213,10 +217,16 @@ mod tests {
     }
 
     #[test]
-    fn two_holders_and_a_lost_contender_are_noticed() {
+    fn two_holders_and_a_lost_contender_are_detected() {
         let mut lock = joined(2);
         answer(&mut lock, 0, &list(&[0, 1])).unwrap();
-        assert!(answer(&mut lock, 1, &list(&[1])).is_err(), "the other one has not released");
-        assert!(answer(&mut joined(1), 0, &list(&[7])).is_err(), "it is not in the list");
+        assert!(
+            answer(&mut lock, 1, &list(&[1])).is_err(),
+            "the other contender still holds the lock"
+        );
+        assert!(
+            answer(&mut joined(1), 0, &list(&[7])).is_err(),
+            "the contender is not in the list"
+        );
     }
 }

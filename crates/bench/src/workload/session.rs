@@ -34,13 +34,13 @@ const INPUT_BYTES: usize = 256;
 pub(crate) fn measure(context: &RoundContext<'_>) -> Result<Tally> {
     let window = context.window();
     let last_reply = LastReply::at(window.opens);
-    let mut turnstile = SessionLoop {
+    let mut session_loop = SessionLoop {
         poll: Poll::new()?,
         target: context.target,
         lanes: Vec::new(),
         frames: Frames {
             connect_frame: connect_frame(),
-            goodbye: frame_of(CLOSE_XID, &Request::CloseSession),
+            close_frame: frame_of(CLOSE_XID, &Request::CloseSession),
         },
         window,
         last_reply: &last_reply,
@@ -49,27 +49,27 @@ pub(crate) fn measure(context: &RoundContext<'_>) -> Result<Tally> {
     };
     let addresses = context.target.addresses().iter().copied().cycle();
     for address in addresses.take(context.shape.connections) {
-        turnstile.add_lane(address);
+        session_loop.add_lane(address);
     }
-    turnstile.run(context)?;
-    Ok(turnstile.tally)
+    session_loop.run(context)?;
+    Ok(session_loop.tally)
 }
 
 struct Frames {
     connect_frame: Vec<u8>,
-    goodbye: Vec<u8>,
+    close_frame: Vec<u8>,
 }
 
 /// What a lane waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaiting {
     Connection,
-    Welcome,
-    Goodbye,
+    ConnectResponse,
+    CloseReply,
     End,
 }
 
-/// One lane: the session that it has now.
+/// One lane, with its current session.
 struct SessionLane {
     address: SocketAddr,
     wire: Wire<TcpStream>,
@@ -157,34 +157,36 @@ impl SessionLoop<'_> {
         self.tally.close(closed.saturating_duration_since(self.window.opens));
     }
 
-    /// Lets a lane go on, and the next one in when it has left.
+    /// Advances a lane, and starts its next session when the current one has ended.
     fn step(&mut self, token: usize, starts_next: bool) {
         let Some(mut lane) = self.lanes.get_mut(token).and_then(Option::take) else {
             return;
         };
         let (address, last) = (lane.address, lane.last_session);
         match self.advance(&mut lane) {
-            Ok(Progress::Waits) => self.lanes[token] = Some(lane),
-            Ok(Progress::Left) if starts_next => match self.connect(address, token, last) {
+            Ok(Progress::Waiting) => self.lanes[token] = Some(lane),
+            Ok(Progress::Ended) if starts_next => match self.connect(address, token, last) {
                 Ok(next) => self.lanes[token] = Some(next),
                 Err(error) => self.fail(address, &error),
             },
-            Ok(Progress::Left) => {}
+            Ok(Progress::Ended) => {}
             Err(error) => self.fail(address, &error),
         }
     }
 
     fn advance(&mut self, lane: &mut SessionLane) -> io::Result<Progress> {
         if lane.awaiting == Awaiting::Connection && !self.send_connect_request(lane)? {
-            return Ok(Progress::Waits);
+            return Ok(Progress::Waiting);
         }
         let mut bytes = [0; INPUT_BYTES];
         loop {
             match lane.wire.read(&mut bytes) {
-                Ok(0) if lane.awaiting == Awaiting::End => return Ok(Progress::Left),
+                Ok(0) if lane.awaiting == Awaiting::End => return Ok(Progress::Ended),
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(count) => lane.input.extend_from_slice(&bytes[..count]),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(Progress::Waits),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    return Ok(Progress::Waiting);
+                }
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 Err(error) => return Err(error),
             }
@@ -192,7 +194,7 @@ impl SessionLoop<'_> {
         }
     }
 
-    /// Says connect_frame once the connection stands.
+    /// Sends the connect request once the connection is established.
     fn send_connect_request(&self, lane: &mut SessionLane) -> io::Result<bool> {
         if let Some(error) = lane.wire.socket().take_error()? {
             return Err(error);
@@ -202,9 +204,9 @@ impl SessionLoop<'_> {
             result => result?,
         };
         lane.wire.socket().set_nodelay(true)?;
-        // A fresh socket takes such a small frame whole.
+        // A new socket accepts such a small frame completely.
         lane.wire.write_all(&self.frames.connect_frame)?;
-        lane.awaiting = Awaiting::Welcome;
+        lane.awaiting = Awaiting::ConnectResponse;
         Ok(true)
     }
 
@@ -215,13 +217,13 @@ impl SessionLoop<'_> {
                 return Ok(());
             };
             match lane.awaiting {
-                Awaiting::Welcome => {
+                Awaiting::ConnectResponse => {
                     let session = self.check_connect_response(frame, lane.last_session)?;
                     lane.last_session = session;
-                    lane.wire.write_all(&self.frames.goodbye)?;
-                    lane.awaiting = Awaiting::Goodbye;
+                    lane.wire.write_all(&self.frames.close_frame)?;
+                    lane.awaiting = Awaiting::CloseReply;
                 }
-                Awaiting::Goodbye => {
+                Awaiting::CloseReply => {
                     check_close_reply(frame)?;
                     self.count(lane.began);
                     lane.awaiting = Awaiting::End;
@@ -259,8 +261,8 @@ impl SessionLoop<'_> {
 /// Whether a lane is ready for its next session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
-    Waits,
-    Left,
+    Waiting,
+    Ended,
 }
 
 fn check_close_reply(frame: &[u8]) -> io::Result<()> {

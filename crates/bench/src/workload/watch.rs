@@ -64,8 +64,8 @@ impl Watch {
         self.watchers.len() - WRITERS
     }
 
-    /// The change before is known to all, and all wait for the next one. The reply to a change may come
-    /// before its events do.
+    /// The previous change has reached all watchers, and all wait for the next one. The reply to a change
+    /// may arrive before its events.
     fn may_change(&self) -> bool {
         !self.is_writing && self.unaware == 0 && self.set == self.count()
     }
@@ -88,9 +88,9 @@ impl Watch {
     fn check_read(&mut self, lane: usize, reply: &Reply<'_>) -> Checked<()> {
         reply.must_succeed()?;
         let value = JuteReader::new(reply.body).buffer()?.unwrap_or_default();
-        // Nobody changes it until all have set their watches.
+        // The value does not change until all have set their watches.
         if self.changes > 0 && value != self.changes.to_be_bytes() {
-            return Err(WrongReply::new("a watcher reads another value than its event told of"));
+            return Err(WrongReply::new("a watcher read a value that does not match its event"));
         }
         self.watchers[lane] = Watcher::Set;
         self.set += 1;

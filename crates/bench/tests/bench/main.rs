@@ -1,5 +1,5 @@
-//! The load generator against live servers in this process. Rounds are a fraction of a second: what is asked
-//! here is whether the counting, the checking and the cleaning up are right, not how fast anything is.
+//! The load generator against live servers in this process. Rounds take a fraction of a second: these tests
+//! check the counting, the verification and the cleanup, not the speed.
 
 mod root;
 mod tls;
@@ -16,7 +16,7 @@ struct CommandLine {
     arguments: Arguments,
 }
 
-/// Unless a test says otherwise.
+/// Defaults of the tests.
 const SHORT: [(&str, &str); 5] = [
     ("--connections", "3"),
     ("--depth", "4"),
@@ -25,7 +25,7 @@ const SHORT: [(&str, &str); 5] = [
     ("--warmup", "0.05"),
 ];
 
-/// What the command line says, for short rounds with few connections against the given servers.
+/// Parses a command line, with short rounds and few connections, for the given servers.
 fn arguments(words: &str, servers: &[&TestServer]) -> Arguments {
     let mut line = vec!["bench".to_owned()];
     for (flag, value) in SHORT.iter().filter(|(flag, _)| !words.contains(flag)) {
@@ -38,16 +38,16 @@ fn arguments(words: &str, servers: &[&TestServer]) -> Arguments {
     CommandLine::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).arguments
 }
 
-/// A whole run, which must succeed.
+/// Runs a measurement, which must succeed.
 fn measured(words: &str, servers: &[&TestServer]) -> Report {
     measure(&arguments(words, servers), Progress::Silent, &Stop::never())
-        .expect("it can be measured")
+        .expect("the measurement succeeds")
 }
 
-/// Why a run is refused.
+/// Returns why a run is rejected.
 fn refused(words: &str, servers: &[&TestServer]) -> String {
     let result = measure(&arguments(words, servers), Progress::Silent, &Stop::never());
-    format!("{:#}", result.expect_err("it is refused"))
+    format!("{:#}", result.expect_err("the run is rejected"))
 }
 
 fn check_rounds(report: &Report) {
@@ -57,12 +57,12 @@ fn check_rounds(report: &Report) {
             let is_measured = round.ops == 0 || round.latency.max_us > 0.0;
             assert!(round.seconds > 0.0 && is_measured, "{row:?}");
         }
-        // On a busy machine a round can be over before anything was answered.
+        // On a busy machine a round can end before any reply.
         assert!(row.rounds.iter().any(|round| round.ops > 0), "{row:?}");
     }
 }
 
-/// How many znodes a server has.
+/// The number of znodes of a server.
 fn znodes(server: &TestServer) -> usize {
     server.handle().core().tree().node_count()
 }

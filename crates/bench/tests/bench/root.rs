@@ -1,4 +1,4 @@
-//! Where the znodes live: what is refused, what is kept, what is taken away.
+//! The root of the znodes: what is rejected, what is kept, what is removed.
 
 use herdsman_bench::{Progress, Stop, measure};
 use herdsman_testing::TestServer;
@@ -6,28 +6,28 @@ use herdsman_testing::TestServer;
 use crate::{arguments, check_rounds, measured, refused, znodes};
 
 #[test]
-fn a_root_that_is_somebody_elses_is_refused_and_left_alone() {
+fn a_foreign_root_is_rejected_and_not_changed() {
     let server = TestServer::start();
     let before = znodes(&server);
     let words = refused("get --root /zookeeperish/x --filled", &[&server]);
     assert!(words.contains("does not exist"), "{words}");
-    // The quickest way to a znode that this program did not make is one above a root that it did.
+    // The simplest way to a znode that this program did not create is the parent of a root that it did.
     measured("get --root /mine/bench --keys 2 --rounds 1", &[&server]);
-    assert_eq!(znodes(&server), before + 1, "what stands above a root stays");
+    assert_eq!(znodes(&server), before + 1, "the parent of the root is kept");
     let words = refused("get --root /mine --keys 2", &[&server]);
     assert!(words.contains("not created by this program"), "{words}");
     assert_eq!(znodes(&server), before + 1);
 }
 
 #[test]
-fn kept_keys_are_used_by_the_next_run_and_swept_by_the_one_after() {
+fn kept_keys_are_used_by_the_next_run_and_deleted_by_the_one_after() {
     let server = TestServer::start();
     let before = znodes(&server);
     measured("get create --keys 1500 --rounds 1 --keep", &[&server]);
     let kept = znodes(&server);
     assert!(kept >= before + 1500, "{kept}");
     check_rounds(&measured("get set --keys 1200 --filled --rounds 1", &[&server]));
-    assert!(znodes(&server) >= before + 1500, "--filled leaves the keys there");
+    assert!(znodes(&server) >= before + 1500, "--filled keeps the keys");
     let words = refused("get --keys 1501 --filled", &[&server]);
     assert!(words.contains("filled with 1500 keys of 100 bytes"), "{words}");
     let words = refused("get --keys 10 --value-bytes 5 --filled", &[&server]);
@@ -37,21 +37,21 @@ fn kept_keys_are_used_by_the_next_run_and_swept_by_the_one_after() {
 }
 
 #[test]
-fn a_server_that_is_not_there_is_said_so_before_anything_changes() {
+fn an_unreachable_server_is_reported_before_anything_changes() {
     let server = TestServer::start();
     let before = znodes(&server);
     let mut gone = TestServer::start();
     let address = gone.address();
     gone.stop();
-    let words = refused(&format!("get --target gone={address}"), &[&server]);
-    assert!(words.contains("target gone: cannot connect"), "{words}");
+    let words = refused(&format!("get --target down={address}"), &[&server]);
+    assert!(words.contains("target down: cannot connect"), "{words}");
     assert_eq!(znodes(&server), before);
     let words = refused(&format!("get --target t0={address}"), &[&server]);
     assert!(words.contains("two targets have the name t0"), "{words}");
 }
 
 #[test]
-fn who_is_asked_to_stop_measures_nothing_more_and_cleans_up() {
+fn a_stopped_run_measures_nothing_more_and_cleans_up() {
     let server = TestServer::start();
     let before = znodes(&server);
     let stop = Stop::never();

@@ -5,7 +5,7 @@ use herdsman_testing::{TestEnsemble, TestServer};
 use crate::{check_rounds, measured, znodes};
 
 #[test]
-fn every_workload_is_answered_well_and_leaves_nothing_behind() {
+fn every_workload_succeeds_and_leaves_nothing_behind() {
     let server = TestServer::start();
     let all = "get set create delete exists children multi mixed ephemeral session watch lock";
     let znodes_before = znodes(&server);
@@ -18,7 +18,7 @@ fn every_workload_is_answered_well_and_leaves_nothing_behind() {
 }
 
 #[test]
-fn targets_take_turns_and_each_gets_its_rows() {
+fn targets_alternate_and_each_gets_its_rows() {
     let (one, other) = (TestServer::start(), TestServer::start());
     let report = measured("get set --keys 20 --value-bytes 10", &[&one, &other]);
     let rows: Vec<(&str, &str, usize)> = report
@@ -31,7 +31,7 @@ fn targets_take_turns_and_each_gets_its_rows() {
 }
 
 #[test]
-fn other_shapes_are_answered_well_too() {
+fn other_shapes_succeed_too() {
     let server = TestServer::start();
     for words in [
         "mixed --read-percent 50 --distribution zipf --keys 2500 --rounds 1",

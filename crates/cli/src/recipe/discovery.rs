@@ -35,7 +35,7 @@ pub(super) struct RegisterArguments {
     #[arg(long, value_name = "JSON", value_parser = json)]
     payload: Option<Value>,
     #[command(flatten)]
-    base: BaseArguments,
+    services: BaseArguments,
 }
 
 /// Show the instances of a service, or the services.
@@ -47,14 +47,14 @@ pub(super) struct DiscoverArguments {
     #[arg(long, requires = "name")]
     watch: bool,
     #[command(flatten)]
-    base: BaseArguments,
+    services: BaseArguments,
 }
 
 #[derive(Args)]
 struct BaseArguments {
     /// Path below which the services are.
     #[arg(long, default_value = "/services", value_name = "PATH")]
-    path: String,
+    base: String,
 }
 
 pub(super) async fn register(
@@ -62,7 +62,7 @@ pub(super) async fn register(
     arguments: &RegisterArguments,
     interrupted: &mut Interrupted,
 ) -> Result<Outcome> {
-    let registry: Registry<Value> = Registry::new(zk, &arguments.base.path)?;
+    let registry: Registry<Value> = Registry::new(zk, &arguments.services.base)?;
     let registration = registry.register(arguments.instance()).await?;
     let id = registration.instance().id.clone();
     print_line(format_args!("registered {} {id}; Ctrl-C unregisters it", arguments.name))?;
@@ -109,7 +109,7 @@ pub(super) async fn discover(
     arguments: &DiscoverArguments,
     interrupted: &mut Interrupted,
 ) -> Result<Outcome> {
-    let registry: Registry<Value> = Registry::new(zk, &arguments.base.path)?;
+    let registry: Registry<Value> = Registry::new(zk, &arguments.services.base)?;
     let Some(name) = &arguments.name else {
         return interrupted.or(list_services(&registry)).await;
     };
@@ -155,7 +155,7 @@ async fn watch(
         };
         match event {
             Some(ServiceEvent::Added(instance)) => {
-                print_line(format_args!("+ {}", describe(&instance)))?
+                print_line(format_args!("+ {}", describe(&instance)))?;
             }
             Some(ServiceEvent::Changed(instance)) => {
                 print_line(format_args!("~ {}", describe(&instance)))?;

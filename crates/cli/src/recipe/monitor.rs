@@ -160,16 +160,16 @@ async fn watch(
         };
         match event {
             Some(MonitorEvent::Joined(machine)) => {
-                print_line(format_args!("+ {}", describe(&machine)))?
+                print_line(format_args!("+ {}", describe(&machine)))?;
             }
             Some(MonitorEvent::Updated(machine)) => {
-                print_line(format_args!("~ {}", describe(&machine)))?
+                print_line(format_args!("~ {}", describe(&machine)))?;
             }
             Some(MonitorEvent::Stale(machine)) => {
-                print_line(format_args!("! {}", describe(&machine)))?
+                print_line(format_args!("! {}", describe(&machine)))?;
             }
             Some(MonitorEvent::Left(machine)) => {
-                print_line(format_args!("- {}", describe(&machine)))?
+                print_line(format_args!("- {}", describe(&machine)))?;
             }
             Some(other) => print_line(format_args!("{other:?}"))?,
             None => return Ok(Outcome::Lost),

@@ -178,7 +178,7 @@ async fn delete_tree(client: &Client, root: &str) -> Result<()> {
     }
 }
 
-/// Ignores errors because of other clients: a znode they have deleted is gone, and one that has new children is listed
+/// Ignores errors because of other clients: a znode they have deleted no longer exists, and one that has new children is listed
 /// again.
 fn tolerate(deleted: Result<()>) -> Result<()> {
     match deleted {

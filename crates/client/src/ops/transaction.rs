@@ -240,7 +240,7 @@ fn missing_stat() -> Stat {
     Stat::default()
 }
 
-/// Reads the stat of a created znode; a stat of zeros if the znode is gone again.
+/// Reads the stat of a created znode; a stat of zeros if the znode was deleted meanwhile.
 async fn look_up(client: &Client, path: &str) -> Result<Stat> {
     let stat = client.exists(path).await.map_err(|error| error.with_outcome(Outcome::Applied))?;
     Ok(stat.unwrap_or_else(missing_stat))

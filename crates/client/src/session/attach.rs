@@ -53,12 +53,12 @@ pub(super) enum AttachError {
     Io(#[from] io::Error),
     #[error("the response is not one of ZooKeeper: {0}")]
     Unreadable(#[from] herdsman_proto::DecodeError),
-    #[cfg_attr(feature = "tls", error("this port speaks TLS, which the client does not use"))]
+    #[cfg_attr(feature = "tls", error("this port expects TLS, which the client does not use"))]
     #[cfg_attr(
         not(feature = "tls"),
-        error("this port speaks TLS, which this client was built without")
+        error("this port expects TLS, which this client was built without")
     )]
-    SpeaksTls,
+    ExpectsTls,
     /// The server has not accepted the client's login, or has not authenticated itself.
     #[cfg(feature = "sasl")]
     #[error("{0}")]
@@ -78,11 +78,11 @@ pub(super) async fn attach(
     handshake_params: HandshakeParams,
     time_limit: Duration,
 ) -> Result<Attached, AttachError> {
-    let shaking = shake_hands(connector, host, handshake_params);
-    timeout(time_limit, shaking).await.unwrap_or(Err(AttachError::Timeout))
+    let connecting = handshake(connector, host, handshake_params);
+    timeout(time_limit, connecting).await.unwrap_or(Err(AttachError::Timeout))
 }
 
-async fn shake_hands(
+async fn handshake(
     connector: &Connector,
     host: HostPort,
     us: HandshakeParams,
@@ -132,7 +132,7 @@ pub(super) async fn read_frame(
             let bytes = match bytes {
                 Some(bytes) => bytes,
                 // Most likely a TLS alert: the server did not understand the connect request.
-                None if starts_like_tls(received) => return Err(AttachError::SpeaksTls),
+                None if starts_like_tls(received) => return Err(AttachError::ExpectsTls),
                 None => return Err(herdsman_proto::DecodeError::Length(length).into()),
             };
             if received.len() >= 4 + bytes {

@@ -71,7 +71,7 @@ impl Connector {
         match &self.tls {
             Some(tls) => {
                 tls::reload(tls).await;
-                tls::shake_hands(tls, host, self.dial(host).await?).await
+                tls::handshake(tls, host, self.dial(host).await?).await
             }
             None => Ok(plain(self.dial(host).await?)),
         }

@@ -11,18 +11,18 @@ use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::options;
 
-/// Long enough for the slowest machine; a test that runs into it has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Enough for the slowest machine; a test that reaches this limit has failed.
+const WAIT_MAX: Duration = Duration::from_secs(20);
 
 fn connect(server: &TestServer) -> Client {
-    options().connect(&server.connect_string()).wait_timeout(PATIENCE).unwrap().unwrap()
+    options().connect(&server.connect_string()).wait_timeout(WAIT_MAX).unwrap().unwrap()
 }
 
-/// Until `look` is satisfied.
+/// Polls until `look` returns true.
 fn eventually(what: &str, mut look: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + WAIT_MAX;
     while !look() {
-        assert!(Instant::now() < deadline, "waited in vain for: {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for: {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }
@@ -35,7 +35,7 @@ fn every_operation_can_be_waited_for() {
     zk.create("/a/b", "x").parents().acl(Acl::open()).wait().unwrap();
     zk.create("/a/e", "").ephemeral().wait().unwrap();
     zk.create("/a/c", "").container().wait().unwrap();
-    zk.create("/a/t", "").ttl(PATIENCE).wait().unwrap();
+    zk.create("/a/t", "").ttl(WAIT_MAX).wait().unwrap();
     let numbered = zk.create("/a/n-", "").sequential().protected().wait().unwrap();
     assert!(numbered.path.ends_with("-n-0000000004"), "{numbered:?}");
     zk.ensure("/a/d", Lifetime::Persistent).wait().unwrap();
@@ -61,13 +61,13 @@ fn a_watch_can_be_waited_for_more_than_once() {
     zk.create("/a", "").wait().unwrap();
     let (_, mut changed) = zk.get("/a").watch().wait().unwrap();
     assert_eq!((&mut changed).wait_timeout(Duration::from_millis(20)), None);
-    assert_eq!(server.watch_count(), 1, "a timeout leaves it in place");
+    assert_eq!(server.watch_count(), 1, "a timeout does not remove it");
     let mut updates = zk.watch("/").recursive().wait().unwrap();
     assert_eq!(updates.next().wait_timeout(Duration::from_millis(20)), None);
     zk.set("/a", "x").wait().unwrap();
-    let event = (&mut changed).wait_timeout(PATIENCE).unwrap().unwrap();
+    let event = (&mut changed).wait_timeout(WAIT_MAX).unwrap().unwrap();
     assert_eq!((event.kind, event.path.as_str()), (EventType::NodeDataChanged, "/a"));
-    let update = updates.next().wait_timeout(PATIENCE).unwrap();
+    let update = updates.next().wait_timeout(WAIT_MAX).unwrap();
     assert_eq!(update, Some(WatchUpdate::Event(event)));
 }
 
@@ -82,7 +82,7 @@ fn what_connecting_has_seen_is_known_to_the_client_and_not_reported_again() {
 }
 
 #[test]
-fn connections_are_kept_while_nobody_waits() {
+fn connections_are_kept_without_a_waiting_thread() {
     let server = TestServer::start_with(crate::world::short_sessions);
     let proxy = TestProxy::start(server.address());
     let short = options().session_timeout(Duration::from_secs(1));
@@ -90,10 +90,10 @@ fn connections_are_kept_while_nobody_waits() {
     let session = zk.session();
     let mut events = zk.events();
     zk.create("/e", "").ephemeral().wait().unwrap();
-    // Nothing here drives a runtime; the background thread pings and reconnects.
+    // No code here drives a runtime; the background thread pings and reconnects.
     std::thread::sleep(session.timeout() * 3 / 2);
     proxy.cut();
-    assert_eq!(events.next().wait_timeout(PATIENCE), Some(Some(ConnectionEvent::Suspended)));
+    assert_eq!(events.next().wait_timeout(WAIT_MAX), Some(Some(ConnectionEvent::Suspended)));
     eventually("reconnected", || zk.state() == ConnectionState::Connected);
     assert_eq!(zk.session().id(), session.id());
     assert!(zk.exists("/e").wait().unwrap().is_some());
@@ -109,7 +109,7 @@ fn what_is_sent_or_dropped_outside_a_wait_reaches_the_server() {
     }
     zk.delete("/0").in_background();
     eventually("deleted", || zk.exists("/0").wait().unwrap().is_none());
-    // A protected creation that nobody takes is removed.
+    // A protected creation whose result is not taken is removed.
     drop(zk.create("/p-", "").protected().send());
     let is_left = |names: Vec<String>| names.iter().any(|name| name.contains("p-"));
     eventually("removed", || !is_left(zk.children("/").wait().unwrap().names));
@@ -122,13 +122,13 @@ fn what_is_sent_or_dropped_outside_a_wait_reaches_the_server() {
 fn what_starts_tasks_without_being_async_needs_no_runtime() {
     let server = TestServer::start();
     let zk = options().start(&server.connect_string()).unwrap();
-    assert!(zk.exists("/").wait_timeout(PATIENCE).unwrap().unwrap().is_some());
+    assert!(zk.exists("/").wait_timeout(WAIT_MAX).unwrap().unwrap().is_some());
     let task = zk.spawn({
         let zk = zk.clone();
         async move { zk.create("/a", "x").await }
     });
     assert_eq!(task.wait().unwrap().unwrap().path, "/a");
-    // A client that nobody waits for connects all the same, and closes its session.
+    // A client also connects if no thread waits for it, and closes its session.
     let other = options().start(&server.connect_string()).unwrap();
     eventually("connected", || other.state() == ConnectionState::Connected);
     assert_eq!(server.session_count(), 2);
@@ -137,7 +137,7 @@ fn what_starts_tasks_without_being_async_needs_no_runtime() {
 }
 
 #[test]
-fn threads_wait_side_by_side() {
+fn several_threads_can_wait() {
     let server = TestServer::start();
     let zk = connect(&server);
     let waiting = {
@@ -172,7 +172,7 @@ fn message_of_wait() -> String {
 }
 
 #[tokio::test]
-async fn in_an_async_task_it_says_what_to_do_instead() {
+async fn in_an_async_task_the_panic_says_what_to_do_instead() {
     let message = message_of_wait();
     assert!(message.contains("inside an async task"), "{message}");
     assert!(message.contains(".await"), "{message}");
@@ -181,14 +181,14 @@ async fn in_an_async_task_it_says_what_to_do_instead() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn it_waits_wherever_tokio_allows_to_block() {
+async fn waiting_works_wherever_tokio_allows_blocking() {
     assert!(message_of_wait().contains("inside an async task"));
     assert!(tokio::spawn(async { message_of_wait() }).await.unwrap().contains("async task"));
     let server = TestServer::start();
     let zk = connect_in_background(server.connect_string()).await;
     let stat = tokio::task::block_in_place(|| zk.exists("/zookeeper").wait().unwrap());
     assert!(stat.is_some());
-    // A client of this runtime, waited for by a thread of its own.
+    // A client of this runtime, with a separate thread that waits for it.
     let zk = options().connect(&server.connect_string()).await.unwrap();
     let looked = std::thread::spawn(move || zk.exists("/zookeeper").wait().unwrap());
     assert_eq!(tokio::task::spawn_blocking(|| looked.join().unwrap()).await.unwrap(), stat);
@@ -200,7 +200,7 @@ async fn connect_in_background(servers: String) -> Client {
 }
 
 #[test]
-fn a_runtime_that_is_only_entered_is_no_obstacle() {
+fn waiting_works_with_an_entered_runtime() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let _entered = runtime.enter();
     let server = TestServer::start();

@@ -1,5 +1,5 @@
-//! The ACL of znodes that are created without one of their own: by every way to create a znode, and by
-//! every client that is derived from another.
+//! The ACL of znodes that are created without their own: with every way to create a znode, and every client
+//! that is derived from another.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use herdsman_testing::TestServer;
 
 use crate::world::{connect, kind, options, within};
 
-/// Everything for one user, reading for all.
+/// All permissions for one user, read permission for all.
 fn chosen() -> Vec<Acl> {
     vec![Acl::digest("ann", "pass", Perms::ALL), Acl::read_only()]
 }
@@ -92,7 +92,7 @@ async fn every_derived_client_has_the_default_acl() {
 }
 
 #[tokio::test]
-async fn an_acl_of_the_creation_itself_wins() {
+async fn an_acl_of_the_creation_takes_precedence() {
     let (_server, zk) = start("").await;
     zk.create("/p/open", "").acl(Acl::open()).parents().await.unwrap();
     check(zk.acl("/p").await, "/p");
@@ -116,19 +116,19 @@ async fn without_a_setting_everything_is_open() {
 }
 
 #[tokio::test]
-async fn a_default_that_names_nobody_is_an_error() {
+async fn an_empty_default_is_an_error() {
     let server = TestServer::start();
     let error = options().default_acl([]).connect(&server.connect_string()).await;
     assert!(matches!(kind(error), ErrorKind::InvalidArgument(_)));
     let zk = connect(&server.connect_string()).await;
     assert!(matches!(kind(zk.with_default_acl([])), ErrorKind::InvalidArgument(_)));
-    // `auth` stands for the identities of the connection, and this one has none.
+    // `auth` stands for the ids of the connection, and this one has none.
     let zk = zk.with_default_acl(Acl::creator_all()).unwrap();
     assert_eq!(kind(zk.create("/a", "").await), ErrorKind::InvalidAcl);
 }
 
 #[tokio::test]
-async fn a_digest_entry_opens_to_the_user_it_was_made_for() {
+async fn a_digest_entry_grants_access_to_its_user() {
     let server = TestServer::start();
     let zk = connect(&server.connect_string()).await;
     zk.create("/a", "x").acl(Acl::digest("ann", "pass", Perms::READ)).await.unwrap();

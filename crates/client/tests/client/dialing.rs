@@ -12,7 +12,7 @@ use tokio::net::{TcpListener, TcpStream};
 
 use crate::world::{kind, options, within};
 
-/// Reaches a server in this process, in the name of an address elsewhere.
+/// Connects to a server in this process with another client address.
 #[derive(Debug)]
 struct Inside {
     server: ServerHandle,
@@ -30,7 +30,7 @@ impl Dial for Inside {
 }
 
 #[tokio::test]
-async fn a_dialled_connection_has_the_rights_of_the_address_it_stands_for() {
+async fn a_dialled_connection_has_the_permissions_of_its_address() {
     let server = TestServer::start();
     let inside = |peer: &str| {
         let dial = Inside { server: server.handle(), peer: peer.parse().unwrap() };
@@ -45,18 +45,18 @@ async fn a_dialled_connection_has_the_rights_of_the_address_it_stands_for() {
 }
 
 #[tokio::test]
-async fn a_port_that_speaks_tls_is_recognized_without_tls() {
+async fn a_tls_port_is_recognized_without_tls() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let servers = listener.local_addr().unwrap().to_string();
     let alerts = tokio::spawn(async move {
         loop {
             let (mut stream, _) = listener.accept().await.unwrap();
-            // What a TLS server sends to a client that does not speak it: alert, fatal, decode error.
+            // What a TLS server sends to a client that does not use TLS: alert, fatal, decode error.
             let _ = stream.write_all(&[21, 3, 3, 0, 2, 2, 50]).await;
         }
     });
     let options = options().connect_timeout(Duration::from_millis(200));
     let error = options.connect(&servers).await.unwrap_err().to_string();
     alerts.abort();
-    assert!(error.contains("this port speaks TLS, "), "{error}");
+    assert!(error.contains("this port expects TLS, "), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Several servers: fail-over, changed lists, and patience with servers that refuse.
+//! Several servers: failover, changed lists, and servers that reject clients.
 
 use std::time::Duration;
 
@@ -15,12 +15,12 @@ fn servers(ensemble: &TestEnsemble) -> String {
     addresses.join(",")
 }
 
-/// The server that a client is connected to: the one with its watch.
+/// Returns the server that a client is connected to: the one with its watch.
 async fn home(ensemble: &TestEnsemble, zk: &Client) -> usize {
     let (_, watch) = within(zk.exists("/home").watch().send()).await.unwrap();
     let home = ensemble.ids().find(|id| ensemble.watch_count(*id) == 1).expect("it is one of them");
     drop(watch);
-    eventually("the watch is gone", || ensemble.watch_count(home) == 0).await;
+    eventually("the watch is removed", || ensemble.watch_count(home) == 0).await;
     home
 }
 
@@ -41,7 +41,7 @@ async fn a_session_moves_to_another_server_with_all_it_has() {
     within(patient.sync("/").send()).await.unwrap();
     let node = within(patient.get("/e").send()).await.unwrap();
     assert_eq!(node.stat.ephemeral_owner, session.0);
-    // What was sent may be lost with another connection; then it is known by its version.
+    // Requests in flight may be lost with a connection; the version shows whether a write was applied.
     let set = || patient.set("/e", "1").version(0).send();
     let changed = within(async {
         loop {
@@ -78,9 +78,9 @@ async fn a_client_leaves_a_server_that_is_no_longer_listed() {
     }
 }
 
-/// A move is not a failure: nothing that was sent is left without an answer.
+/// A planned move is not a failure: all requests that were sent get their replies.
 #[tokio::test]
-async fn what_was_sent_is_answered_before_a_client_moves() {
+async fn requests_in_flight_are_answered_before_a_client_moves() {
     let server = TestServer::start();
     let (old, new) = (TestProxy::start(server.address()), TestProxy::start(server.address()));
     let zk = within(options().connect(&old.connect_string())).await.unwrap();
@@ -90,12 +90,12 @@ async fn what_was_sent_is_answered_before_a_client_moves() {
     let created = zk.create("/a", "").send();
     within(old.until(|traffic| traffic.requests(OpCode::Create2) == 1)).await;
     zk.update_servers(&new.connect_string()).unwrap();
-    // By now the client knows of the list: it has sent nothing behind the create.
+    // The client has processed the new list by now: it has sent nothing after the create.
     let behind = zk.create("/b", "").send();
     held.release();
     within(created).await.unwrap();
     assert_eq!(next(&mut events).await, Suspended);
-    // What was not sent has failed, and was not applied.
+    // Requests that were not sent have failed without being applied.
     if let Err(error) = within(behind).await {
         assert_eq!(error.outcome(), Outcome::NotApplied);
     }
@@ -114,9 +114,9 @@ async fn a_new_list_is_used_while_there_is_no_connection() {
     assert_eq!(zk.session().id(), session.id());
 }
 
-/// Lets the client meet the fault several times, then finds it connected again. How it paces itself
-/// meanwhile is tested where it is decided.
-async fn outlive(zk: &Client, proxy: &TestProxy) {
+/// Lets the client run into the fault several times, then checks that it connects. The delays in between
+/// are tested in `reconnect_delay`.
+async fn survive(zk: &Client, proxy: &TestProxy) {
     const HANDSHAKES: usize = 6;
     let before = proxy.traffic().requests(OpCode::CreateSession);
     proxy.cut();
@@ -127,19 +127,19 @@ async fn outlive(zk: &Client, proxy: &TestProxy) {
 }
 
 #[tokio::test]
-async fn a_server_that_hangs_up_is_outlived() {
+async fn a_server_that_closes_connections_is_survived() {
     let World { zk, proxy, other: _other, server: _server } = World::start().await;
     proxy.add_rule(Rule::new(Fault::CutBeforeRequest).on(OpCode::CreateSession).always());
-    outlive(&zk, &proxy).await;
+    survive(&zk, &proxy).await;
 }
 
 #[tokio::test]
-async fn a_server_that_greets_and_hangs_up_is_outlived() {
+async fn a_server_that_closes_connections_after_the_handshake_is_survived() {
     let World { zk, proxy, other: _other, server: _server } = World::start().await;
     proxy.add_rule(Rule::new(Fault::CutBeforeReply).on(OpCode::Exists).always());
     let eager = zk.with_retry(RetryPolicy::forever(Duration::ZERO));
     let reads: Vec<_> = (0..4).map(|_| tokio::spawn(eager.exists("/").send())).collect();
-    outlive(&zk, &proxy).await;
+    survive(&zk, &proxy).await;
     for read in reads {
         within(read).await.unwrap().unwrap();
     }

@@ -1,4 +1,4 @@
-//! The client against real servers in this process, through a proxy that misbehaves when told to.
+//! Tests of the client against real servers in this process, through a proxy that injects faults.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

@@ -18,7 +18,7 @@ fn start() -> TestEnsemble {
     ensemble
 }
 
-/// Gives each member a line that names its client port, which it has not had before.
+/// Adds client ports to the members' server lines, which had none.
 async fn name_client_ports(ensemble: &TestEnsemble) {
     let id = ensemble.follower();
     let zk = within(options().connect(&ensemble.address(id).to_string())).await.unwrap();
@@ -34,9 +34,9 @@ async fn name_client_ports(ensemble: &TestEnsemble) {
     within(zk.close()).await.unwrap();
 }
 
-/// The client is told of one server and goes on when that is killed: it has learned of the others.
+/// The client knows one server and survives its end, because it has learned of the others.
 #[tokio::test]
-async fn servers_that_the_program_has_not_named_are_found() {
+async fn servers_missing_from_the_connect_string_are_found() {
     let mut ensemble = start();
     let id = ensemble.follower();
     let only = ensemble.address(id).to_string();
@@ -50,7 +50,7 @@ async fn servers_that_the_program_has_not_named_are_found() {
     assert_eq!(node.stat.ephemeral_owner, zk.session().id().0, "the session has moved");
 }
 
-/// Reaches one server only.
+/// Connects only to one server.
 #[derive(Debug)]
 struct Only(u16);
 
@@ -66,7 +66,7 @@ impl Dial for Only {
 }
 
 #[tokio::test]
-async fn a_membership_that_cannot_be_reached_does_not_last() {
+async fn an_unreachable_membership_is_abandoned() {
     let ensemble = start();
     let port = ensemble.address(ensemble.follower()).port();
     let options = Client::options().session_timeout(Duration::from_secs(2));
@@ -74,7 +74,7 @@ async fn a_membership_that_cannot_be_reached_does_not_last() {
     let zk = within(options.connect(&format!("localhost:{port}"))).await.unwrap();
     let mut events = zk.events();
     name_client_ports(&ensemble).await;
-    // The members are 127.0.0.1:…, which this client does not reach.
+    // The members are 127.0.0.1:…, which this client cannot reach.
     assert_eq!(next(&mut events).await, Suspended);
     assert_eq!(next(&mut events).await, Lost);
     let back = next(&mut events).await;
@@ -89,7 +89,8 @@ async fn a_membership_that_cannot_be_reached_does_not_last() {
 async fn a_dropped_client_stops_following() {
     let ensemble = start();
     name_client_ports(&ensemble).await;
-    // All of them, so that the client need not move: one that is dropped meanwhile cannot close its session.
+    // All of them, so that the client need not move: one that is dropped during a move cannot close its
+    // session.
     let servers: Vec<_> = ensemble.ids().map(|id| ensemble.address(id).to_string()).collect();
     let servers = servers.join(",");
     let zk = within(options().follow_membership().connect(&servers)).await.unwrap();
@@ -104,7 +105,7 @@ async fn a_dropped_client_stops_following() {
 }
 
 #[tokio::test]
-async fn one_session_alone_does_not_follow() {
+async fn a_single_session_does_not_follow() {
     let ensemble = start();
     let servers = ensemble.address(ensemble.follower()).to_string();
     let error = kind(options().follow_membership().connect_session(&servers).await);

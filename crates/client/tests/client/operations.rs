@@ -1,4 +1,4 @@
-//! Every operation of the protocol, below a chroot as well as without.
+//! Every operation of the protocol, with and without a chroot.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use herdsman_testing::{TestProxy, TestServer};
 
 use crate::world::{World, children, connect, kind, options, within};
 
-/// A server and a client of it for each chroot that matters.
+/// A server, and a client for each kind of chroot.
 async fn roots() -> Vec<(TestServer, Client)> {
     let mut all = Vec::new();
     for chroot in ["", "/app", "/deep/er"] {
@@ -37,8 +37,8 @@ async fn a_znode_is_created_read_changed_and_deleted() {
         assert_eq!(kind(zk.set("/a", "z").version(0).await), ErrorKind::BadVersion);
         assert_eq!(kind(zk.delete("/a").version(7).await), ErrorKind::BadVersion);
         zk.delete("/a").version(1).await.unwrap();
-        for gone in [kind(zk.get("/a").await), kind(zk.delete("/a").await)] {
-            assert_eq!(gone, ErrorKind::NoNode);
+        for missing in [kind(zk.get("/a").await), kind(zk.delete("/a").await)] {
+            assert_eq!(missing, ErrorKind::NoNode);
         }
     }
 }
@@ -53,7 +53,7 @@ async fn errors_name_the_path_as_the_caller_wrote_it() {
 }
 
 #[tokio::test]
-async fn a_missing_znode_is_none_where_that_is_wanted() {
+async fn a_missing_znode_can_be_none() {
     for (_server, zk) in roots().await {
         assert_eq!(zk.get("/a").await.optional().unwrap(), None);
         assert_eq!(zk.children("/a").await.optional().unwrap(), None);
@@ -112,7 +112,7 @@ async fn every_kind_of_znode_can_be_created() {
 }
 
 #[tokio::test]
-async fn parents_are_made_as_wanted_even_the_chroot() {
+async fn parents_are_created_as_requested_even_the_chroot() {
     let server = TestServer::start();
     let proxy = TestProxy::start(server.address());
     let zk = connect(&format!("{}/not/there/yet", proxy.connect_string())).await;
@@ -142,7 +142,7 @@ async fn a_subtree_is_deleted_with_all_that_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_recursive_deletion_refuses_what_it_cannot_keep() {
+async fn a_recursive_deletion_rejects_unsupported_options() {
     let server = TestServer::start();
     let zk = connect(&server.connect_string()).await;
     zk.create("/a", "").await.unwrap();
@@ -182,7 +182,7 @@ async fn a_session_lists_its_ephemerals() {
 }
 
 #[tokio::test]
-async fn a_chroot_hides_its_namesakes() {
+async fn a_chroot_hides_siblings_with_the_same_prefix() {
     let server = TestServer::start();
     let root = connect(&server.connect_string()).await;
     root.create("/app", "").await.unwrap();
@@ -223,7 +223,7 @@ async fn a_standalone_server_refuses_a_reconfiguration() {
 }
 
 #[tokio::test]
-async fn large_data_comes_back_whole() {
+async fn large_data_is_read_completely() {
     let server = TestServer::start();
     let zk = connect(&server.connect_string()).await;
     for bytes in [0, 1, 64 << 10, 65 << 10, 900_000] {
@@ -235,16 +235,16 @@ async fn large_data_comes_back_whole() {
 }
 
 #[tokio::test]
-async fn a_request_that_servers_would_refuse_is_refused_here() {
+async fn a_request_that_servers_would_reject_is_rejected_locally() {
     let World { zk, proxy, other: _other, server: _server } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let error = zk.set("/a", vec![0; 1 << 20]).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::TooLarge { limit: 1_048_575, .. }), "{error}");
     assert_eq!(error.outcome(), Outcome::NotApplied);
     let ErrorKind::TooLarge { bytes, limit } = *error.kind() else { unreachable!() };
-    // The largest that fits is taken by the server too.
+    // The largest request that fits is accepted by the server too.
     zk.set("/a", vec![0; (1 << 20) - (bytes - limit)]).await.unwrap();
-    assert_eq!(proxy.traffic().connections_accepted(), 1, "the connection lives on");
+    assert_eq!(proxy.traffic().connections_accepted(), 1, "the connection is kept");
 }
 
 #[tokio::test]
@@ -259,12 +259,12 @@ async fn a_reply_that_is_too_large_fails_its_call_alone() {
     assert_eq!(small.await.unwrap().data, "s");
     assert!(matches!(kind(big.await), ErrorKind::TooLarge { limit: 100_000, .. }));
     assert_eq!(after.await.unwrap().data, "s");
-    assert_eq!(proxy.traffic().connections_accepted(), 1, "the connection lives on");
+    assert_eq!(proxy.traffic().connections_accepted(), 1, "the connection is kept");
     crate::world::eventually("no watch is left", || server.watch_count() == 0).await;
 }
 
 #[tokio::test]
-async fn bad_arguments_are_refused_before_anything_is_sent() {
+async fn bad_arguments_are_rejected_before_anything_is_sent() {
     let World { zk, proxy, other: _other, server: _server } = World::start().await;
     let below = zk.namespace("/zookeeper").unwrap();
     let before = proxy.traffic().requests_in_all();
@@ -280,7 +280,7 @@ async fn bad_arguments_are_refused_before_anything_is_sent() {
                 kind(zk.ensure(path, Lifetime::Persistent).await),
             ];
             for (at, kind) in kinds.iter().enumerate() {
-                // With a prefix, an empty name is one.
+                // With a prefix, an empty name is allowed.
                 let is_name = at == 1 && path == "/a/";
                 assert!(is_name || matches!(kind, ErrorKind::InvalidPath(_)), "{path:?} {kind:?}");
             }
@@ -312,7 +312,7 @@ async fn acls_are_read_and_replaced() {
 }
 
 #[tokio::test]
-async fn options_that_make_no_sense_are_refused() {
+async fn invalid_options_are_rejected() {
     let bad = [
         options().in_flight_max(0),
         options().session_timeout(Duration::ZERO),

@@ -1,4 +1,4 @@
-//! Program order, back-pressure, and futures that nobody waits for.
+//! Program order, back-pressure, and futures that are dropped.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use crate::world::{World, children, connect, kind, options, within};
 
 #[tokio::test]
-async fn requests_take_effect_in_the_order_in_which_they_were_made() {
+async fn requests_take_effect_in_program_order() {
     let server = TestServer::start();
     let zk = connect(&server.connect_string()).await;
     zk.create("/q", "").await.unwrap();
@@ -21,7 +21,7 @@ async fn requests_take_effect_in_the_order_in_which_they_were_made() {
     for number in 0..500 {
         replies.push(zk.create(&format!("/q/{number:03}-"), "").sequential().send());
     }
-    // Whoever waits for the last first still finds all of them done.
+    // Awaiting the last one first still finds all of them done.
     let last = replies.pop().unwrap();
     assert_eq!(last.await.unwrap().path, "/q/499-0000000499");
     for (number, reply) in replies.into_iter().enumerate() {
@@ -31,7 +31,7 @@ async fn requests_take_effect_in_the_order_in_which_they_were_made() {
 }
 
 #[tokio::test]
-async fn a_read_behind_a_write_sees_it() {
+async fn a_read_after_a_write_sees_it() {
     let server = TestServer::start();
     let zk = connect(&server.connect_string()).await;
     zk.create("/a", "").await.unwrap();
@@ -47,7 +47,7 @@ async fn a_read_behind_a_write_sees_it() {
 }
 
 #[tokio::test]
-async fn few_requests_under_way_serve_many_tasks() {
+async fn few_requests_in_flight_serve_many_tasks() {
     let server = TestServer::start();
     for in_flight in 1..=4 {
         let options = options().in_flight_max(in_flight);
@@ -68,7 +68,7 @@ async fn few_requests_under_way_serve_many_tasks() {
 }
 
 #[tokio::test]
-async fn who_does_not_want_to_wait_is_told_that_it_is_busy() {
+async fn a_call_that_must_not_wait_fails_as_busy() {
     let World { zk, proxy, other: _other, server: _server } =
         World::start_with(options().in_flight_max(2)).await;
     let held = proxy.once(OpCode::GetData, Fault::HoldReply);
@@ -86,7 +86,7 @@ async fn who_does_not_want_to_wait_is_told_that_it_is_busy() {
 }
 
 #[tokio::test]
-async fn a_call_that_waits_for_room_fails_with_its_session() {
+async fn a_call_that_waits_for_a_permit_fails_with_its_session() {
     let World { zk, proxy, server, other: _other } =
         World::start_with(options().in_flight_max(1).retry(RetryPolicy::never())).await;
     let session = zk.session();
@@ -103,10 +103,10 @@ async fn a_call_that_waits_for_room_fails_with_its_session() {
     assert!(matches!(kind, ErrorKind::ConnectionLoss | ErrorKind::SessionExpired), "{kind:?}");
 }
 
-/// Futures are dropped unsent, before they are polled, after a while, or kept; what was sent takes
-/// place exactly once and in order, and the connection stays the same.
+/// Futures are dropped unsent, before they are polled, after a while, or kept; requests that were sent are
+/// executed exactly once and in order, on the same connection.
 #[tokio::test]
-async fn dropped_futures_harm_nothing() {
+async fn dropped_futures_are_harmless() {
     for seed in 0..20 {
         let World { zk, proxy, other, server } =
             World::start_with(options().in_flight_max(8)).await;
@@ -142,6 +142,6 @@ async fn dropped_futures_harm_nothing() {
         let node = other.get("/n").await.unwrap();
         assert_eq!(node.stat.version, sent, "seed {seed}");
         assert_eq!(proxy.traffic().connections_accepted(), 1, "seed {seed}");
-        crate::world::eventually("watches are gone", || server.watch_count() == 0).await;
+        crate::world::eventually("watches are removed", || server.watch_count() == 0).await;
     }
 }

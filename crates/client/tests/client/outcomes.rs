@@ -1,4 +1,4 @@
-//! What a failure says about whether it happened, deadlines, and what is tried again.
+//! The outcome that an error reports, deadlines, and retries.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::world::{World, children, eventually, kind, options, within};
 const INSTANT: Duration = Duration::from_millis(20);
 
 #[tokio::test]
-async fn a_write_whose_reply_is_lost_may_have_happened() {
+async fn a_write_whose_reply_is_lost_may_have_been_applied() {
     let World { zk, proxy, other, server: _server } = World::start().await;
     let lost = proxy.once(OpCode::Create2, Fault::CutBeforeReply);
     let error = within(zk.create("/a", "").send()).await.unwrap_err();
@@ -21,11 +21,11 @@ async fn a_write_whose_reply_is_lost_may_have_happened() {
     assert_eq!(lost.fired(), 1);
     assert!(other.exists("/a").await.unwrap().is_some());
     let creates = proxy.traffic().requests(OpCode::Create2);
-    assert_eq!(creates, 1, "it was not tried again");
+    assert_eq!(creates, 1, "it was not retried");
 }
 
 #[tokio::test]
-async fn a_write_that_never_arrived_is_as_unknown() {
+async fn a_write_that_never_arrived_is_unknown_too() {
     let World { zk, proxy, other, server: _server } = World::start().await;
     proxy.once(OpCode::Create2, Fault::CutBeforeRequest);
     let error = within(zk.create("/a", "").send()).await.unwrap_err();
@@ -58,7 +58,7 @@ async fn writes_of_every_kind_are_unknown_and_reads_are_not() {
 }
 
 #[tokio::test]
-async fn reads_are_made_again_until_they_are_answered() {
+async fn reads_are_retried_until_they_succeed() {
     let World { zk, proxy, server, other: _other } = World::start().await;
     zk.create("/a", "x").await.unwrap();
     for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest] {
@@ -67,12 +67,12 @@ async fn reads_are_made_again_until_they_are_answered() {
         assert_eq!((&node.data[..], rule.fired()), (&b"x"[..], 3));
         assert_eq!(server.watch_count(), 1);
         drop(watch);
-        eventually("the watch is gone", || server.watch_count() == 0).await;
+        eventually("the watch is removed", || server.watch_count() == 0).await;
     }
 }
 
 #[tokio::test]
-async fn a_read_gives_up_when_its_policy_says_so() {
+async fn a_read_gives_up_as_its_policy_requires() {
     let World { zk, proxy, other: _other, server: _server } = World::start().await;
     let rule = proxy.add_rule(Rule::new(Fault::CutBeforeReply).on(OpCode::Exists).always());
     let impatient = zk.with_retry(RetryPolicy::n_times(2, Duration::ZERO));
@@ -82,7 +82,7 @@ async fn a_read_gives_up_when_its_policy_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_made_while_there_is_no_connection_waits_for_one() {
+async fn calls_without_a_connection_wait_for_one() {
     let World { zk, proxy, other, server: _server } = World::start().await;
     let session = zk.session();
     proxy.refuse_connections();
@@ -97,7 +97,7 @@ async fn what_is_made_while_there_is_no_connection_waits_for_one() {
 }
 
 #[tokio::test]
-async fn what_was_never_sent_was_not_applied() {
+async fn unsent_requests_were_not_applied() {
     let World { zk, proxy, other, server: _server } =
         World::start_with(options().retry(RetryPolicy::never())).await;
     let session = zk.session();
@@ -133,7 +133,7 @@ async fn a_deadline_ends_a_call_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_write_that_found_no_room_before_its_deadline_was_not_applied() {
+async fn a_write_without_a_permit_before_its_deadline_was_not_applied() {
     let World { zk, proxy, other: _other, server: _server } =
         World::start_with(options().in_flight_max(1)).await;
     let held = proxy.add_rule(Rule::new(Fault::HoldReply).on(OpCode::Exists));
@@ -169,7 +169,7 @@ async fn eventually_only_zookeeper(zk: &Client) {
 }
 
 #[tokio::test]
-async fn a_deletion_in_the_background_outlasts_an_outage() {
+async fn a_deletion_in_the_background_survives_an_outage() {
     let World { zk, proxy, other, server: _server } = World::start().await;
     zk.create("/a", "").await.unwrap();
     zk.create("/t/u/v", "").parents().await.unwrap();
@@ -188,17 +188,17 @@ async fn a_deletion_in_the_background_outlasts_an_outage() {
 }
 
 #[tokio::test]
-async fn a_deletion_in_the_background_may_be_asked_for_anywhere() {
+async fn a_deletion_in_the_background_may_be_started_anywhere() {
     let World { zk, other, proxy: _proxy, server: _server } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let (_, gone) = other.exists("/a").watch().await.unwrap();
-    // A thread of its own has no runtime to be in.
+    // A plain thread has no runtime.
     std::thread::spawn(move || zk.delete("/a").in_background()).join().unwrap();
     within(gone).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_recursive_deletion_goes_on_after_a_cut() {
+async fn a_recursive_deletion_continues_after_a_cut() {
     let World { zk, proxy, other: _other, server: _server } = World::start().await;
     for step in 0..8 {
         zk.create("/t/a/b", "").parents().await.unwrap();

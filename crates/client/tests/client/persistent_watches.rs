@@ -10,7 +10,7 @@ use herdsman_testing::TestServer;
 use crate::world::{World, connect, eventually, within};
 
 async fn update(watch: &mut PersistentWatch) -> WatchUpdate {
-    within(watch.next()).await.expect("the stream goes on")
+    within(watch.next()).await.expect("the stream continues")
 }
 
 async fn event(watch: &mut PersistentWatch) -> (EventType, String) {
@@ -20,7 +20,7 @@ async fn event(watch: &mut PersistentWatch) -> (EventType, String) {
     }
 }
 
-/// Reads up to a gap, which must come.
+/// Reads up to the next gap, which must be reported.
 async fn gap(watch: &mut PersistentWatch) {
     while update(watch).await != WatchUpdate::Gap {}
 }
@@ -56,7 +56,7 @@ async fn every_change_of_a_znode_is_reported_in_order() {
 }
 
 #[tokio::test]
-async fn a_recursive_watch_reports_all_below_it() {
+async fn a_recursive_watch_reports_the_whole_subtree() {
     let server = TestServer::start();
     let other = connect(&server.connect_string()).await;
     for (chroot, root) in [("", "/a"), ("/app", "/a"), ("/all", "/")] {
@@ -76,7 +76,7 @@ async fn a_recursive_watch_reports_all_below_it() {
 }
 
 #[tokio::test]
-async fn one_change_reaches_all_streams_that_it_concerns() {
+async fn one_change_reaches_all_matching_streams() {
     let World { zk, other, server, proxy } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let mut plain = zk.watch("/a").await.unwrap();
@@ -91,13 +91,13 @@ async fn one_change_reaches_all_streams_that_it_concerns() {
     within(once).await.unwrap();
     assert_eq!(proxy.traffic().events(), 1);
     drop((plain, above));
-    eventually("two are gone", || server.watch_count() == 2).await;
+    eventually("two are removed", || server.watch_count() == 2).await;
     other.set("/a", "y").await.unwrap();
     assert_eq!(event(&mut again).await, expected);
 }
 
 #[tokio::test]
-async fn a_reconnection_is_a_gap_behind_which_nothing_is_missed() {
+async fn after_the_gap_of_a_reconnection_nothing_is_missed() {
     let World { zk, other, proxy, server: _server } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let mut plain = zk.watch("/a").await.unwrap();
@@ -117,7 +117,7 @@ async fn a_reconnection_is_a_gap_behind_which_nothing_is_missed() {
 }
 
 #[tokio::test]
-async fn a_managed_clients_stream_goes_on_in_the_next_session() {
+async fn a_managed_clients_stream_continues_in_the_next_session() {
     let World { zk, other, server, proxy: _proxy } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let session = zk.session();
@@ -132,7 +132,7 @@ async fn a_managed_clients_stream_goes_on_in_the_next_session() {
     assert_eq!(within(managed.next()).await, None);
 }
 
-/// Changes `/a` so often that the reader's queue is more than full.
+/// Changes `/a` often enough to overflow the reader's queue.
 async fn flood(other: &Client, changes: usize) {
     let replies: Vec<_> = (0..changes).map(|n| other.set("/a", n.to_string()).send()).collect();
     for reply in replies {
@@ -158,9 +158,9 @@ async fn a_slow_reader_gets_a_gap_instead_of_what_it_missed() {
     assert_eq!(event(&mut watch).await, (EventType::NodeDataChanged, "/a".to_owned()));
 }
 
-/// A slow reader used to hold 1024 paths, however long: 100 MB for one watch of znodes with long names.
+/// A slow reader used to queue 1024 paths, however long: 100 MB for one watch of znodes with long names.
 #[tokio::test]
-async fn updates_with_long_paths_wait_up_to_a_number_of_bytes() {
+async fn updates_with_long_paths_are_limited_in_bytes() {
     let World { zk, other, proxy, server: _server } = World::start().await;
     let path = format!("/{}", "n".repeat(100_000));
     zk.create(&path, "").await.unwrap();
@@ -180,7 +180,7 @@ async fn updates_with_long_paths_wait_up_to_a_number_of_bytes() {
     assert_eq!(event(&mut watch).await, (EventType::NodeDataChanged, path));
 }
 
-/// A reader that is never quite done still learns of each gap, and after the last one sees the end.
+/// A reader that never catches up still gets each gap, and sees the final state after the last one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_reader_that_keeps_falling_behind_sees_the_last_state() {
     let World { zk, other, proxy: _proxy, server: _server } = World::start().await;
@@ -192,7 +192,7 @@ async fn a_reader_that_keeps_falling_behind_sees_the_last_state() {
     });
     let reader = async {
         loop {
-            let update = watch.next().await.expect("the stream goes on");
+            let update = watch.next().await.expect("the stream continues");
             let is_end = zk.get("/a").await.unwrap().data == "end";
             if is_end {
                 return;
@@ -207,7 +207,7 @@ async fn a_reader_that_keeps_falling_behind_sees_the_last_state() {
 }
 
 #[tokio::test]
-async fn it_is_a_stream() {
+async fn a_persistent_watch_is_a_stream() {
     let World { zk, other: _other, proxy: _proxy, server: _server } = World::start().await;
     let watch = zk.watch("/a").await.unwrap();
     zk.create("/a", "").await.unwrap();

@@ -1,4 +1,4 @@
-//! Preferred servers: they are used first, and returned to.
+//! Preferred servers: they are used first, and clients return to them.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use herdsman_testing::{TestEnsemble, TestProxy, TestServer};
 
 use crate::world::{eventually, kind, next, options, within};
 
-/// Two ways to a server, of which the first is preferred.
+/// Two proxies to servers, of which the first is preferred.
 struct World {
     near: TestProxy,
     far: TestProxy,
@@ -31,7 +31,7 @@ impl World {
         within(options.connect(&servers)).await.unwrap()
     }
 
-    /// Drives all clients away from the preferred server, and keeps them away.
+    /// Moves all clients away from the preferred server, and keeps them away.
     fn stop_near(&self) {
         self.near.refuse_connections();
         self.near.cut();
@@ -67,7 +67,7 @@ async fn a_client_returns_with_its_session_and_watches() {
     world.near.accept_connections();
     assert_eq!(next(&mut events).await, Suspended);
     assert_eq!(next(&mut events).await, Reconnected { session });
-    eventually("it is back", || world.open() == (1, 0)).await;
+    eventually("the client has returned", || world.open() == (1, 0)).await;
     let patient = zk.with_retry(RetryPolicy::forever(Duration::from_millis(5)));
     within(patient.set("/e", "2").send()).await.unwrap();
     within(changed).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_client_returns_with_its_session_and_watches() {
 }
 
 #[tokio::test]
-async fn what_was_sent_is_answered_before_a_client_returns() {
+async fn requests_in_flight_are_answered_before_a_client_returns() {
     let world = World::start();
     world.near.refuse_connections();
     let zk = world.connect().await.with_retry(RetryPolicy::never());
@@ -83,20 +83,20 @@ async fn what_was_sent_is_answered_before_a_client_returns() {
     let created = zk.create("/a", "").send();
     within(world.far.until(|traffic| traffic.requests(OpCode::Create2) == 1)).await;
     world.near.accept_connections();
-    // The client has asked the preferred server, and knows that it serves.
+    // The client has probed the preferred server and knows that it serves.
     within(world.near.until(|traffic| traffic.connections_accepted() == 1)).await;
-    eventually("the answer has come", || world.near.traffic().connections_open() == 0).await;
+    eventually("the reply has arrived", || world.near.traffic().connections_open() == 0).await;
     let mut events = zk.events();
     held.release();
     within(created).await.unwrap();
     assert_eq!(next(&mut events).await, Suspended);
     assert_eq!(next(&mut events).await, Reconnected { session: zk.session().id() });
-    eventually("it is back", || world.open() == (1, 0)).await;
+    eventually("the client has returned", || world.open() == (1, 0)).await;
 }
 
-/// It answers questions, but takes no session.
+/// It answers probes, but accepts no session.
 #[tokio::test]
-async fn a_preferred_server_that_takes_no_clients_is_given_up_again() {
+async fn a_preferred_server_that_accepts_no_sessions_is_abandoned() {
     let world = World::start();
     let refusal = Rule::new(Fault::CutBeforeReply).on(OpCode::CreateSession).always();
     world.near.add_rule(refusal);
@@ -108,7 +108,7 @@ async fn a_preferred_server_that_takes_no_clients_is_given_up_again() {
     let patient = zk.with_retry(RetryPolicy::forever(Duration::from_millis(5)));
     within(patient.create("/e", "").ephemeral().send()).await.unwrap();
     world.near.clear_rules();
-    eventually("it is back", || world.open() == (1, 0)).await;
+    eventually("the client has returned", || world.open() == (1, 0)).await;
     assert_eq!((zk.session().id(), world.server.ephemerals(session).len()), (session, 1));
 }
 
@@ -120,26 +120,26 @@ async fn a_client_returns_when_its_list_names_a_preferred_server() {
     assert_eq!(world.open(), (0, 1));
     let servers = format!("{},{}", world.far.connect_string(), world.near.connect_string());
     zk.update_servers(&servers).unwrap();
-    eventually("it has moved", || world.open() == (1, 0)).await;
+    eventually("the client has moved", || world.open() == (1, 0)).await;
 }
 
-/// "Never return", and what was asked for is more than can be computed with.
+/// "Never return", with a delay that is too long to compute with.
 #[tokio::test]
-async fn a_client_with_an_endless_return_delay_stays_where_it_is() {
+async fn a_client_with_an_endless_return_delay_does_not_return() {
     let world = World::start();
     let servers = format!("{},{}", world.far.connect_string(), world.near.connect_string());
     world.stop_near();
     let options = options().prefer(&world.near.connect_string()).return_delay(Duration::MAX);
-    // A random half of the delays was too long.
+    // Half of the random delays used to be too long.
     for round in 0..8 {
         let zk = within(options.clone().connect(&servers)).await.unwrap();
         zk.create(&format!("/{round}"), "").await.unwrap();
-        eventually("it is at the other server", || world.open() == (0, 1)).await;
+        eventually("the client is at the other server", || world.open() == (0, 1)).await;
         within(zk.close()).await.unwrap();
     }
 }
 
-/// A server that is started again, in an ensemble.
+/// A member of an ensemble that is restarted.
 #[tokio::test]
 async fn a_client_returns_to_a_member_that_was_down() {
     let mut ensemble = TestEnsemble::start_with_client_ports();
@@ -157,7 +157,7 @@ async fn a_client_returns_to_a_member_that_was_down() {
     let patient = zk.with_retry(RetryPolicy::forever(Duration::from_millis(5)));
     within(patient.sync("/").send()).await.unwrap();
     ensemble.start_again(near);
-    assert_ne!(ensemble.await_leader(), near, "{leader} goes on");
+    assert_ne!(ensemble.await_leader(), near, "{leader} continues");
     let mut is_back = false;
     while !is_back {
         let watch = within(patient.exists("/home").watch().send()).await;
@@ -168,7 +168,7 @@ async fn a_client_returns_to_a_member_that_was_down() {
 }
 
 #[tokio::test]
-async fn preferences_that_cannot_be_read_are_refused() {
+async fn invalid_preferences_are_rejected() {
     for bad in ["", "a,,b", "a:port"] {
         let refused = kind(within(options().prefer(bad).connect("127.0.0.1:1")).await);
         assert!(matches!(refused, ErrorKind::InvalidArgument(_)), "{refused:?}");

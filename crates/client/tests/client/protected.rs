@@ -1,4 +1,4 @@
-//! Protected creations: a lost reply costs neither an orphan nor a second znode.
+//! Protected creations: a lost reply leaves neither an orphan nor a second znode.
 
 use herdsman_client::{Client, ErrorKind};
 use herdsman_proto::OpCode;
@@ -23,10 +23,10 @@ async fn the_name_gets_curators_prefix() {
     assert_eq!(created.path, "/mine-x");
 }
 
-/// Each request that such a creation takes, its parents' among them, is lost in turn, before and
-/// after the server has seen it.
+/// Each request of such a creation, including those for parents, is lost in turn, before and after the
+/// server has received it.
 #[tokio::test]
-async fn there_is_one_znode_whatever_is_lost() {
+async fn one_znode_is_created_whatever_is_lost() {
     for fault in [Fault::CutBeforeReply, Fault::CutBeforeRequest] {
         for ephemeral in [true, false] {
             let World { zk, proxy, other, server: _server } = World::start().await;
@@ -39,7 +39,7 @@ async fn there_is_one_znode_whatever_is_lost() {
                 assert_eq!(only(&other, &parent).await, created.name(), "{fault:?} {step}");
                 assert_eq!(other.get(&created.path).await.unwrap().stat, created.stat);
                 if lost.fired() == 0 {
-                    assert!(step > 5, "there are so many requests");
+                    assert!(step > 5, "there are several requests");
                     break;
                 }
                 lost.remove();
@@ -60,9 +60,9 @@ async fn two_losses_in_a_row_are_survived() {
     assert_eq!(only(&other, "/locks").await, created.name());
 }
 
-/// The caller goes away before, while and after the server acts; what it made goes too.
+/// The caller stops waiting before, while and after the server acts; the created znode is deleted.
 #[tokio::test]
-async fn nothing_is_left_when_nobody_waits() {
+async fn nothing_is_left_when_the_caller_stops_waiting() {
     let World { zk, proxy, other, server: _server } = World::start().await;
     other.create("/locks", "").await.unwrap();
     let create = || zk.create("/locks/n-", "").ephemeral().sequential().protected().send();
@@ -74,7 +74,7 @@ async fn nothing_is_left_when_nobody_waits() {
     drop(waiting);
     held.release();
 
-    // Created and handed over, but never taken.
+    // Created and delivered, but never taken.
     let taken_too_late = create();
     zk.sync("/").await.unwrap();
     tokio::task::yield_now().await;
@@ -86,7 +86,8 @@ async fn nothing_is_left_when_nobody_waits() {
         within(lost.until_fired()).await;
     }
     let last = within(create()).await.unwrap();
-    // A creation that waited for a connection may come after the last one; it goes all the same.
+    // A creation that waited for a connection may be executed after the last one; its znode is deleted as
+    // well.
     within(async {
         while children(&other, "/locks").await != [last.name()] {
             tokio::task::yield_now().await;
@@ -96,7 +97,7 @@ async fn nothing_is_left_when_nobody_waits() {
 }
 
 #[tokio::test]
-async fn an_ephemeral_of_the_session_before_is_not_taken_for_ones_own() {
+async fn an_ephemeral_of_the_previous_session_is_not_taken_for_ones_own() {
     let World { zk, proxy, other, server } = World::start().await;
     other.create("/locks", "").await.unwrap();
     proxy.refuse_connections();
@@ -114,7 +115,7 @@ async fn an_ephemeral_of_the_session_before_is_not_taken_for_ones_own() {
 }
 
 #[tokio::test]
-async fn in_a_bound_client_it_ends_with_the_session() {
+async fn in_a_bound_client_the_creation_ends_with_the_session() {
     let server = server_with_short_sessions();
     let proxy = herdsman_testing::TestProxy::start(server.address());
     let session = options().connect_session(&proxy.connect_string()).await.unwrap();

@@ -1,4 +1,4 @@
-//! Servers without a quorum: read from where that will do, and left as soon as possible.
+//! Servers without a quorum: used for reads where allowed, and left as soon as possible.
 
 use herdsman_client::ConnectionEvent::{Connected, ReadOnly, Suspended};
 use herdsman_client::{ConnectionState, ErrorKind, Outcome, ReadOnlyServers};
@@ -46,7 +46,7 @@ async fn a_server_without_a_quorum_serves_reads_until_there_is_one() {
     })
     .await;
     loop {
-        // It may meet the read-only server once more on its way.
+        // It may connect to the read-only server once more on its way.
         match next(&mut events).await {
             Connected { session } => {
                 assert_eq!(session, zk.session().id());

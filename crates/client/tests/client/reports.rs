@@ -1,4 +1,4 @@
-//! What is told of each call when it has ended: to the program's hook, and to its log. Its span is in `spans.rs`.
+//! Reports of calls that have ended: to the program's hook and to its log. Spans are in `spans.rs`.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -38,7 +38,7 @@ fn row(op: &'static str, path: &str, error: Option<ErrorKind>, attempts: u32) ->
 }
 
 #[tokio::test]
-async fn the_hook_hears_of_every_call() {
+async fn the_hook_gets_every_call() {
     let server = TestServer::start();
     let reports = Reports::default();
     connect(&server.connect_string()).await.create("/app", "").await.unwrap();
@@ -63,15 +63,15 @@ async fn the_hook_hears_of_every_call() {
     let at = |op, path: &str| (op, Some(path.to_owned()));
     let expected =
         [at("create2", "/p/q"), at("exists", "/p"), at("create2", "/p"), at("create2", "/p/q")];
-    assert_eq!(parts, expected, "each request of a call that takes several");
+    assert_eq!(parts, expected, "each request of a call with several");
 
     drop(zk.get("/a").send());
     zk.sync("/").await.unwrap();
-    assert_eq!(reports.take(), [row("sync", "/", None, 1)], "not of what was dropped");
+    assert_eq!(reports.take(), [row("sync", "/", None, 1)], "dropped calls are not reported");
 }
 
 #[tokio::test]
-async fn derived_clients_and_later_sessions_report_too() {
+async fn derived_clients_and_later_sessions_are_reported_too() {
     let server = TestServer::start();
     let reports = Reports::default();
     let zk = reports.observe(options()).connect(&server.connect_string()).await.unwrap();
@@ -97,7 +97,7 @@ async fn a_report_counts_attempts_and_time() {
         World::start_with(one_at_a_time).await;
     proxy.once(OpCode::GetData, Fault::CutBeforeReply);
     within(zk.get("/zookeeper").send()).await.unwrap();
-    assert_eq!(reports.take(), [row("getData", "/zookeeper", None, 2)], "tried again");
+    assert_eq!(reports.take(), [row("getData", "/zookeeper", None, 2)], "retried");
 
     let invalid = zk.get("zookeeper").await.unwrap_err();
     assert_eq!(reports.take(), [row("getData", "zookeeper", Some(invalid.kind().clone()), 0)]);
@@ -117,12 +117,12 @@ async fn a_report_counts_attempts_and_time() {
 }
 
 #[tokio::test]
-async fn a_hook_that_panics_harms_no_call() {
+async fn a_hook_that_panics_affects_no_call() {
     let panicking = options().on_call(|call| panic!("the hook fails on {}", call.op));
     let World { zk, proxy, server, other: _other } = World::start_with(panicking).await;
     zk.create("/a", "").ephemeral().await.unwrap();
     assert!(zk.get("/b").await.unwrap_err().is_no_node());
-    // A deletion in the background that has to be tried again goes on after its first report.
+    // A deletion in the background that has to be retried continues after its first report.
     let lost = proxy.once(OpCode::Delete, Fault::CutBeforeRequest);
     zk.delete("/a").in_background();
     within(lost.until_fired()).await;
@@ -130,7 +130,7 @@ async fn a_hook_that_panics_harms_no_call() {
     eventually("the node is deleted", || server.ephemerals(session).is_empty()).await;
 }
 
-// One thread, so that all of the client's work is done where its log is kept.
+// One thread, so that all of the client's work is done where its log is captured.
 #[tokio::test(flavor = "current_thread")]
 async fn each_call_is_one_line_of_the_log() {
     let server = TestServer::start();

@@ -1,4 +1,4 @@
-//! Logins with SASL: taken, refused, and made on every connection.
+//! Logins with SASL: accepted, rejected, and repeated on every connection.
 
 use std::io::Write as _;
 
@@ -25,13 +25,13 @@ fn jaas_file() -> NamedTempFile {
     file
 }
 
-fn take_logins(config: &mut Config, jaas: &NamedTempFile) {
+fn accept_logins(config: &mut Config, jaas: &NamedTempFile) {
     config.sasl.login_file = Some(jaas.path().to_owned());
     config.access.sasl_scheme = true;
 }
 
 fn start_server(jaas: &NamedTempFile) -> TestServer {
-    TestServer::start_with(|config| take_logins(config, jaas))
+    TestServer::start_with(|config| accept_logins(config, jaas))
 }
 
 fn ann() -> Options {
@@ -48,7 +48,7 @@ async fn sasl_users(zk: &Client) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_login_opens_what_is_for_its_user() {
+async fn a_login_grants_the_permissions_of_its_user() {
     let jaas = jaas_file();
     let server = start_server(&jaas);
     let zk = try_connect(ann(), &server.connect_string()).await.unwrap();
@@ -72,14 +72,14 @@ async fn every_connection_and_every_session_logs_in_first() {
     next(&mut events).await;
     next(&mut events).await;
     assert_eq!(sasl_users(&zk).await, ["ann"]);
-    // The empty token and the answer to the challenge, on two connections.
+    // The empty token and the response to the challenge, on two connections.
     assert_eq!(proxy.traffic().requests(OpCode::Sasl), 4);
     server.expire_session(zk.session().id());
     assert_eq!(sasl_users(&zk).await, ["ann"]);
 }
 
 #[tokio::test]
-async fn a_login_that_is_refused_is_final() {
+async fn a_rejected_login_is_final() {
     let jaas = jaas_file();
     let server = start_server(&jaas);
     for (user, password) in [("ann", "rose"), ("eve", "tulip"), ("ann", "")] {
@@ -93,7 +93,7 @@ async fn a_login_that_is_refused_is_final() {
 }
 
 #[tokio::test]
-async fn a_password_that_was_changed_ends_the_client_with_its_next_connection() {
+async fn a_changed_password_ends_the_client_at_its_next_connection() {
     let jaas = jaas_file();
     let mut server = start_server(&jaas);
     let zk = within(ann().connect(&server.connect_string())).await.unwrap();
@@ -105,7 +105,7 @@ async fn a_password_that_was_changed_ends_the_client_with_its_next_connection() 
 }
 
 #[tokio::test]
-async fn a_server_without_logins_is_not_taken_for_one_that_knows_us() {
+async fn a_server_without_sasl_is_an_error() {
     let server = TestServer::start();
     let error = within(ann().connect(&server.connect_string())).await.unwrap_err();
     assert_eq!(*error.kind(), ErrorKind::AuthFailed);
@@ -113,10 +113,10 @@ async fn a_server_without_logins_is_not_taken_for_one_that_knows_us() {
 }
 
 #[tokio::test]
-async fn a_server_that_tolerates_failed_logins_has_not_proven_itself() {
+async fn a_server_that_tolerates_failed_logins_is_not_trusted() {
     let jaas = jaas_file();
     let server = TestServer::start_with(|config| {
-        take_logins(config, &jaas);
+        accept_logins(config, &jaas);
         config.access.tolerate_failed_sasl = true;
     });
     let wrong = options().sasl("ann", "rose");
@@ -126,9 +126,9 @@ async fn a_server_that_tolerates_failed_logins_has_not_proven_itself() {
 }
 
 #[tokio::test]
-async fn a_login_goes_through_tls() {
+async fn a_login_works_through_tls() {
     let (authority, jaas) = (Authority::new(), jaas_file());
-    let server = authority.start_server_with(|config| take_logins(config, &jaas));
+    let server = authority.start_server_with(|config| accept_logins(config, &jaas));
     let tls = herdsman_client::tls::TlsSettings {
         key_store: Some(herdsman_client::tls::StoreSettings::new(authority.sign("ann"))),
         trust_store: Some(herdsman_client::tls::StoreSettings::new(authority.trust_store())),

@@ -1,5 +1,4 @@
-//! What a client is told in confidence is in no line of its log, in no error, and in nothing that is
-//! printed of it.
+//! Secrets of a client must not appear in its log, in errors, or in debug output.
 
 use herdsman_client::tls::{Password, Secret, StoreSettings, TlsSettings};
 use herdsman_client::{ErrorKind, Options};
@@ -10,10 +9,10 @@ use tracing::Level;
 use crate::world::{Log, options, within};
 use herdsman_testing::Authority;
 
-/// Every secret has this in it.
+/// Every secret contains this.
 const MARK: &str = "hush";
 
-/// Connects, and gives all that can be seen of the attempt besides the log.
+/// Connects, and returns everything that can be seen of the attempt besides the log.
 async fn seen(options: Options, server: &TestServer) -> String {
     let told = format!("{options:?}");
     match within(options.connect(&server.connect_string())).await {
@@ -22,9 +21,9 @@ async fn seen(options: Options, server: &TestServer) -> String {
     }
 }
 
-// One thread, so that all of the client's work is done where its log is kept.
+// One thread, so that all of the client's work is done where its log is captured.
 #[tokio::test(flavor = "current_thread")]
-async fn a_client_shows_no_secret() {
+async fn a_client_reveals_no_secret() {
     let directory = TempDir::new().unwrap();
     let jaas = directory.path().join("jaas.conf");
     let module = "org.apache.zookeeper.server.auth.DigestLoginModule";

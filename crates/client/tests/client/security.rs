@@ -1,4 +1,4 @@
-//! Credentials: presented, presented again, refused.
+//! Credentials: sent, sent again, rejected.
 
 use herdsman_client::{Acl, Client, ConnectionState, ErrorKind, Result};
 use herdsman_proto::OpCode;
@@ -11,7 +11,7 @@ async fn read(zk: &Client) -> Result<bytes::Bytes> {
 }
 
 #[tokio::test]
-async fn credentials_open_what_they_have_closed() {
+async fn credentials_grant_access_to_what_they_protect() {
     let server = TestServer::start();
     let zk = connect(&server.connect_string()).await;
     assert_eq!(
@@ -28,12 +28,12 @@ async fn credentials_open_what_they_have_closed() {
     other.authenticate("digest", "bob:pass").await.unwrap();
     assert_eq!(kind(read(&other).await), ErrorKind::NoAuth);
     let pipelined = other.authenticate("digest", "ann:pass").send();
-    assert_eq!(read(&other).await.unwrap(), "s", "in force for the very next request");
+    assert_eq!(read(&other).await.unwrap(), "s", "in effect for the very next request");
     pipelined.await.unwrap();
 }
 
 #[tokio::test]
-async fn credentials_are_presented_on_every_connection() {
+async fn credentials_are_sent_on_every_connection() {
     let World { zk, proxy, server, other: _other } =
         World::start_with(options().credentials("digest", "ann:pass")).await;
     zk.create("/secret", "s").acl(Acl::creator_all()).await.unwrap();
@@ -42,14 +42,14 @@ async fn credentials_are_presented_on_every_connection() {
     proxy.cut();
     assert_eq!(read(&zk).await.unwrap(), "s");
     assert_eq!(zk.who_am_i().await.unwrap().iter().filter(|id| id.scheme == "digest").count(), 2);
-    // Ann at first, Bob twice, and after the cut one of each: what was said twice is kept once.
+    // Ann at first, Bob twice, and after the cut one of each: duplicates are stored once.
     assert_eq!(proxy.traffic().requests(OpCode::Auth), 5);
     server.expire_session(zk.session().id());
     assert_eq!(read(&zk).await.unwrap(), "s", "also in the next session");
 }
 
 #[tokio::test]
-async fn credentials_that_are_refused_end_the_session() {
+async fn rejected_credentials_end_the_session() {
     let server = TestServer::start();
     let zk = connect(&server.connect_string()).await;
     let (_, watch) = zk.exists("/a").watch().await.unwrap();

@@ -1,4 +1,4 @@
-//! Sessions: kept through trouble, ended for good, and followed by the next one.
+//! Sessions: kept through failures, ended for good, and replaced by the next one.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ async fn a_session_survives_the_death_of_its_server() {
 }
 
 #[tokio::test]
-async fn a_managed_client_opens_the_next_session_and_says_so() {
+async fn a_managed_client_opens_the_next_session_and_reports_it() {
     let World { zk, server, other: _other, proxy: _proxy } = World::start().await;
     let mut events = zk.events();
     let first = zk.session();
@@ -44,7 +44,7 @@ async fn a_managed_client_opens_the_next_session_and_says_so() {
     zk.close().await.unwrap();
     assert_eq!(next(&mut events).await, Closed);
     assert_eq!(within(events.next()).await, None);
-    assert_eq!(within(zk.events().next()).await, None, "nothing can follow");
+    assert_eq!(within(zk.events().next()).await, None, "there are no further events");
 }
 
 #[tokio::test]
@@ -64,7 +64,7 @@ async fn a_bound_client_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn a_session_of_its_own_has_no_successor() {
+async fn a_single_session_has_no_successor() {
     let server = TestServer::start();
     let session = options().connect_session(&server.connect_string()).await.unwrap();
     let zk = session.client();
@@ -76,8 +76,8 @@ async fn a_session_of_its_own_has_no_successor() {
 }
 
 #[tokio::test]
-async fn a_session_is_lost_after_its_timeout_and_may_come_back() {
-    // The server gives it a minute, but the client believes in a third of a second.
+async fn a_session_is_lost_after_its_timeout_and_may_resume() {
+    // The server grants a minute, but the client assumes a third of a second.
     let server = TestServer::start_with(|config| {
         config.sessions.tick_ms = 20_000;
         config.sessions.timeout_min_ms = 300;
@@ -100,7 +100,7 @@ async fn a_session_is_lost_after_its_timeout_and_may_come_back() {
 }
 
 #[tokio::test]
-async fn a_session_that_expired_behind_a_partition_is_known_to_be_over_afterwards() {
+async fn a_session_that_expired_during_a_partition_is_reported_afterwards() {
     let server = server_with_short_sessions();
     let proxy = TestProxy::start(server.address());
     let short = Client::options().session_timeout(Duration::from_millis(300));
@@ -118,7 +118,7 @@ async fn a_session_that_expired_behind_a_partition_is_known_to_be_over_afterward
 }
 
 #[tokio::test]
-async fn calls_do_not_wait_for_ever_while_the_servers_are_gone() {
+async fn calls_do_not_wait_forever_without_servers() {
     let server = server_with_short_sessions();
     let proxy = TestProxy::start(server.address());
     let short =
@@ -146,7 +146,7 @@ async fn servers_whose_data_was_replaced_get_a_new_session() {
     proxy.set_upstream(empty.address());
     proxy.cut();
     assert_eq!(next(&mut events).await, Suspended);
-    // An empty server is behind what the client has seen, and hangs up on it without a word.
+    // An empty server lags behind what the client has seen, and closes the connection without a response.
     assert_eq!(next(&mut events).await, Lost);
     assert_eq!(next(&mut events).await, Expired);
     assert!(matches!(next(&mut events).await, Connected { session } if session != first));
@@ -155,7 +155,7 @@ async fn servers_whose_data_was_replaced_get_a_new_session() {
 }
 
 #[tokio::test]
-async fn a_session_is_taken_up_by_id_and_password() {
+async fn a_session_is_resumed_by_id_and_password() {
     let server = TestServer::start();
     let session = options().connect_session(&server.connect_string()).await.unwrap();
     let (id, password) = (session.id(), session.password());
@@ -188,7 +188,7 @@ async fn closing_ends_ephemerals_at_once_and_all_clones() {
 }
 
 #[tokio::test]
-async fn a_goodbye_that_nobody_confirms_is_an_error_but_an_end() {
+async fn an_unconfirmed_close_is_an_error_but_ends_the_session() {
     let World { zk, proxy, server, other: _other } = World::start().await;
     let lost = proxy.once(OpCode::CloseSession, Fault::CutBeforeReply);
     let error = within(zk.close()).await.unwrap_err();
@@ -227,7 +227,7 @@ async fn dropping_the_last_handle_closes_the_session() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_clear_error() {
+async fn unreachable_servers_are_a_clear_error() {
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let options = options().connect_timeout(Duration::from_millis(100));
     let error = within(options.clone().connect(&port.to_string())).await.unwrap_err();
@@ -260,28 +260,29 @@ async fn an_idle_session_is_kept_alive() {
     let short = Client::options().session_timeout(Duration::from_millis(600));
     let zk = within(short.connect(&proxy.connect_string())).await.unwrap();
     let session = zk.session();
-    let connected = session.last_heard();
+    let connected = session.last_contact();
     within(proxy.until(|traffic| traffic.requests(OpCode::Ping) >= 6)).await;
     assert_eq!(proxy.traffic().connections_accepted(), 1);
     assert!(server.has_session(session.id()));
-    assert!(session.last_heard() > connected);
+    assert!(session.last_contact() > connected);
     assert_eq!(session.timeout(), Duration::from_millis(600));
 }
 
-/// Events that keep coming from a server which does not hear us are no sign that the session lives.
+/// Events that still arrive from a server which does not receive from us do not prove that the session is
+/// alive.
 #[tokio::test]
-async fn only_answers_vouch_for_a_session() {
+async fn only_replies_prove_that_a_session_is_alive() {
     let World { zk, other, proxy, server: _server } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let mut watch = zk.watch("/a").await.unwrap();
-    let vouched = zk.session().last_heard();
+    let vouched = zk.session().last_contact();
     let held = proxy.once(OpCode::Exists, Fault::HoldRequest);
     let unheard = zk.exists("/a").send();
     within(held.until_fired()).await;
     other.set("/a", "x").await.unwrap();
     within(watch.next()).await.unwrap();
-    assert_eq!(zk.session().last_heard(), vouched);
+    assert_eq!(zk.session().last_contact(), vouched);
     held.release();
     within(unheard).await.unwrap();
-    assert!(zk.session().last_heard() > vouched);
+    assert!(zk.session().last_contact() > vouched);
 }

@@ -1,4 +1,4 @@
-//! The span of each call, seen by a subscriber that keeps spans and events.
+//! The span of each call, as recorded by a subscriber that keeps spans and events.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +27,7 @@ impl Visit for Fields {
 }
 
 impl Fields {
-    /// These fields, separated by spaces; `-` for one that is missing.
+    /// Returns these fields, separated by spaces; `-` for a missing one.
     fn text(&self, names: &[&str]) -> String {
         let text = |name| self.0.get(name).map_or("-", String::as_str);
         names.iter().map(|name| text(*name)).collect::<Vec<_>>().join(" ")
@@ -44,7 +44,7 @@ struct Call {
     is_closed: bool,
 }
 
-/// Keeps the spans of calls.
+/// Records the spans of calls.
 #[derive(Clone, Default)]
 struct Spans(Arc<Mutex<BTreeMap<u64, Call>>>);
 
@@ -56,7 +56,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
         let parent = context.span(id).and_then(|span| span.parent().map(|parent| parent.name()));
         let mut call = Call { parent, ..Call::default() };
         attributes.record(&mut call.fields);
-        // Ids are used again.
+        // Ids are reused.
         let mut calls = self.0.lock().unwrap();
         let number = u64::try_from(calls.len()).unwrap();
         if let Some(span) = context.span(id) {
@@ -99,7 +99,7 @@ impl Spans {
         }
     }
 
-    /// Keeps what this thread does, as long as the guard lives.
+    /// Records what this thread does while the guard lives.
     fn keep(&self) -> tracing::subscriber::DefaultGuard {
         let subscriber = tracing_subscriber::registry().with(self.clone());
         tracing::subscriber::set_default(subscriber)
@@ -110,9 +110,9 @@ impl Spans {
     }
 }
 
-// One thread, so that all of the client's work is done where its spans are kept.
+// One thread, so that all of the client's work is done where its spans are recorded.
 #[tokio::test(flavor = "current_thread")]
-async fn each_call_is_a_span_that_says_how_it_ended() {
+async fn each_call_is_a_span_with_its_outcome() {
     let World { zk, server: _server, proxy: _proxy, other: _other } = World::start().await;
     let spans = Spans::default();
     let guard = spans.keep();
@@ -134,7 +134,7 @@ async fn each_call_is_a_span_that_says_how_it_ended() {
         r#""getData" "/b" NotApplied 1"#,
         r#""getData" "b" NotApplied 0"#,
         r#""whoAmI" - "ok" 1"#,
-        // Nobody waits for it.
+        // Its future is dropped.
         r#""getData" "/a" - -"#,
     ];
     assert_eq!(rows, expected);
@@ -142,7 +142,7 @@ async fn each_call_is_a_span_that_says_how_it_ended() {
 }
 
 #[tokio::test(flavor = "current_thread")]
-async fn what_happens_during_a_call_is_in_its_span() {
+async fn events_during_a_call_are_in_its_span() {
     let World { zk, proxy, server: _server, other: _other } = World::start().await;
     let zk = zk.with_retry(RetryPolicy::forever(Duration::from_millis(1)));
     let spans = Spans::default();

@@ -1,4 +1,4 @@
-//! TLS: who is let in, who is not, and what they are told.
+//! TLS: which connections are accepted, which are rejected, and with which errors.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,8 +16,8 @@ use tokio::net::TcpStream;
 use crate::world::{kind, next, options, within};
 use herdsman_testing::Authority;
 
-/// How long to wait for an attempt to be refused, at first.
-const PATIENCE_FIRST: Duration = Duration::from_millis(200);
+/// The initial time limit for an attempt to be rejected.
+const WAIT_FIRST: Duration = Duration::from_millis(200);
 
 fn settings(authority: &Authority, own: Option<PathBuf>) -> TlsSettings {
     TlsSettings {
@@ -45,12 +45,12 @@ async fn connect(authority: &Authority, name: &str, server: &TestServer) -> Clie
     within(protected(authority, name).connect(&address(server))).await.unwrap()
 }
 
-/// The text of a connection that does not come about.
+/// Returns the error text of a connection that fails.
 async fn refusal(options: Options, servers: &str) -> String {
-    let mut patience = PATIENCE_FIRST;
+    let mut patience = WAIT_FIRST;
     loop {
         let connecting = options.clone().connect_timeout(patience).connect(servers);
-        let error: Error = within(connecting).await.expect_err("it is refused");
+        let error: Error = within(connecting).await.expect_err("it fails");
         assert!(matches!(error.kind(), ErrorKind::ConnectFailed(_)), "{error}");
         let text = error.to_string();
         if text.contains("last attempt") {
@@ -73,7 +73,7 @@ async fn everything_works_through_tls() {
     other.set("/a", "new").await.unwrap();
     let event = within(watch).await.unwrap();
     assert_eq!(event.kind, EventType::NodeDataChanged);
-    // Many at once, so that requests and replies pass each other.
+    // Many at once, so that requests and replies overlap.
     let writes: Vec<_> = (0..500).map(|_| zk.set("/a", vec![1; 4000]).send()).collect();
     for write in writes {
         within(write).await.unwrap();
@@ -83,7 +83,7 @@ async fn everything_works_through_tls() {
 }
 
 #[tokio::test]
-async fn older_tls_is_spoken_where_it_is_asked_for() {
+async fn older_tls_is_used_where_configured() {
     let authority = Authority::new();
     let server = authority.start_server_with(|config| config.tls.protocol = "TLSv1.2".to_owned());
     let zk = connect(&authority, "ann", &server).await;
@@ -91,7 +91,7 @@ async fn older_tls_is_spoken_where_it_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_session_goes_on_after_a_restart() {
+async fn a_session_continues_after_a_restart() {
     let authority = Authority::new();
     let mut server = authority.start_server();
     let zk = connect(&authority, "ann", &server).await;
@@ -105,7 +105,7 @@ async fn a_session_goes_on_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_new_certificate_is_shown_from_the_next_connection_on() {
+async fn a_new_certificate_is_used_for_the_next_connection() {
     let authority = Authority::new();
     let mut server = authority.start_server();
     let own = authority.sign("ann");
@@ -118,10 +118,10 @@ async fn a_new_certificate_is_shown_from_the_next_connection_on() {
     assert_eq!(certificate_user(&zk).await, "CN=bob");
 }
 
-/// Whom the server takes us for.
+/// The user that the server derives from our certificate.
 async fn certificate_user(zk: &Client) -> String {
     let ids = within(zk.who_am_i().send()).await.unwrap();
-    ids.into_iter().find(|id| id.scheme == "x509").expect("a certificate was shown").id
+    ids.into_iter().find(|id| id.scheme == "x509").expect("a certificate was sent").id
 }
 
 #[tokio::test]
@@ -139,15 +139,15 @@ async fn an_acl_may_name_the_subject_of_a_certificate() {
 }
 
 #[tokio::test]
-async fn a_server_of_another_authority_is_refused() {
+async fn a_server_of_another_authority_is_rejected() {
     let (ours, others) = (Authority::new(), Authority::new());
     let server = others.start_server();
     let text = refusal(protected(&ours, "ann"), &address(&server)).await;
-    assert!(text.contains("signed by nobody in the trust store"), "{text}");
+    assert!(text.contains("not signed by any authority in the trust store"), "{text}");
 }
 
 #[tokio::test]
-async fn a_server_with_an_expired_certificate_is_refused() {
+async fn a_server_with_an_expired_certificate_is_rejected() {
     let authority = Authority::new();
     let expired = authority.sign_with("old", |params| {
         params.not_before = rcgen::date_time_ymd(2020, 1, 1);
@@ -159,7 +159,7 @@ async fn a_server_with_an_expired_certificate_is_refused() {
 }
 
 #[tokio::test]
-async fn a_server_with_a_certificate_for_another_host_is_refused() {
+async fn a_server_with_a_certificate_for_another_host_is_rejected() {
     let authority = Authority::new();
     let elsewhere = for_another_host(&authority);
     let server = authority.start_server_with(|config| config.tls.key_store = Some(elsewhere));
@@ -170,7 +170,7 @@ async fn a_server_with_a_certificate_for_another_host_is_refused() {
     within(options().tls(careless).connect(&address(&server))).await.unwrap();
 }
 
-/// Reaches one server under every name.
+/// Connects to one server whatever the name.
 #[derive(Debug)]
 struct Tunnel(std::net::SocketAddr);
 
@@ -193,10 +193,10 @@ async fn a_certificate_is_checked_for_the_host_as_written_however_it_is_dialled(
 }
 
 #[tokio::test]
-async fn who_shows_no_certificate_is_refused_where_one_is_needed() {
+async fn a_client_without_a_required_certificate_is_rejected() {
     let authority = Authority::new();
     let server = authority.start_server();
-    // With TLS 1.3 a client has sent its first request when the verdict comes, and may not see it.
+    // With TLS 1.3 a client has sent its first request when it is rejected, and may not see the reason.
     let without = TlsSettings { protocols: vec![Protocol::Tls12], ..settings(&authority, None) };
     let text = refusal(options().tls(without.clone()), &address(&server)).await;
     assert!(text.contains("requires a certificate"), "{text}");
@@ -206,19 +206,19 @@ async fn who_shows_no_certificate_is_refused_where_one_is_needed() {
 }
 
 #[tokio::test]
-async fn plain_and_tls_do_not_understand_each_other() {
+async fn plain_and_tls_do_not_work_together() {
     let authority = Authority::new();
     let server = authority.start_server();
     let text = refusal(protected(&authority, "ann"), &server.connect_string()).await;
     assert!(text.contains("is this its TLS port?"), "{text}");
     let text = refusal(options(), &address(&server)).await;
-    assert!(text.contains("this port speaks TLS"), "{text}");
-    // The server has not minded.
+    assert!(text.contains("this port expects TLS"), "{text}");
+    // The server is not affected.
     connect(&authority, "ann", &server).await;
 }
 
 #[tokio::test]
-async fn files_that_cannot_be_used_are_named_before_anything_is_dialled() {
+async fn unusable_files_are_named_before_connecting() {
     let authority = Authority::new();
     let missing = TlsSettings {
         key_store: Some(StoreSettings::new("/nowhere/ann.pem")),

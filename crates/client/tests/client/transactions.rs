@@ -13,7 +13,7 @@ async fn clients(server: &TestServer) -> [Client; 2] {
 }
 
 #[tokio::test]
-async fn all_writes_happen_in_order() {
+async fn all_writes_are_applied_in_order() {
     let server = TestServer::start();
     for zk in clients(&server).await {
         let results = zk
@@ -43,7 +43,7 @@ async fn all_writes_happen_in_order() {
 }
 
 #[tokio::test]
-async fn none_happens_when_one_fails_and_the_error_says_which() {
+async fn no_write_is_applied_when_one_fails_and_the_error_names_it() {
     let server = TestServer::start();
     for zk in clients(&server).await {
         let ops = [Op::create("/x", ""), Op::create("/x/y", ""), Op::set("/nowhere", "")];
@@ -79,7 +79,7 @@ async fn a_deposed_holder_cannot_write() {
 }
 
 #[tokio::test]
-async fn a_guard_that_cannot_be_checked_is_no_deposition() {
+async fn an_unreadable_guard_does_not_mean_deposed() {
     let server = TestServer::start();
     let zk = connect(&server.connect_string()).await;
     let fenced = zk.fenced_by("no path");

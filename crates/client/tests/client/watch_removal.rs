@@ -1,4 +1,4 @@
-//! Watches that are dropped leave the server, and nobody else's goes with them.
+//! Dropped watches are removed on the server, without affecting other watchers.
 
 use fastrand::Rng;
 use futures_util::future::poll_immediate;
@@ -19,18 +19,18 @@ async fn dropped_watches_of_every_kind_are_removed() {
         zk.exists("/missing").watch().await.unwrap(),
     );
     let lasting = (zk.watch("/p").await.unwrap(), zk.watch("/r").recursive().await.unwrap());
-    // A persistent one counts for data and for children.
+    // A persistent watch counts once for data and once for children.
     assert_eq!(server.watch_count(), 7);
     drop(one_shot);
-    eventually("one-shot watches are gone", || server.watch_count() == 4).await;
+    eventually("one-shot watches are removed", || server.watch_count() == 4).await;
     drop(lasting);
-    eventually("the others are gone", || server.watch_count() == 1).await;
+    eventually("the others are removed", || server.watch_count() == 1).await;
     drop(kept);
-    eventually("all are gone", || server.watch_count() == 0).await;
+    eventually("all are removed", || server.watch_count() == 0).await;
 }
 
 #[tokio::test]
-async fn kinds_on_one_path_do_not_take_each_other_away() {
+async fn kinds_on_one_path_are_removed_separately() {
     let World { zk, other, server, proxy: _proxy } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let (_, data) = zk.get("/a").watch().await.unwrap();
@@ -39,7 +39,7 @@ async fn kinds_on_one_path_do_not_take_each_other_away() {
     let mut recursive = zk.watch("/a").recursive().await.unwrap();
     drop(persistent);
     drop(data);
-    eventually("two are gone", || server.watch_count() == 2).await;
+    eventually("two are removed", || server.watch_count() == 2).await;
     other.create("/a/b", "").await.unwrap();
     let event = within(&mut child).await.unwrap();
     assert_eq!(event.kind, EventType::NodeChildrenChanged);
@@ -47,7 +47,7 @@ async fn kinds_on_one_path_do_not_take_each_other_away() {
 }
 
 #[tokio::test]
-async fn a_read_that_nobody_waits_for_leaves_no_watch() {
+async fn a_dropped_read_leaves_no_watch() {
     let World { zk, server, proxy, other: _other } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let held = proxy.once(OpCode::GetData, Fault::HoldReply);
@@ -61,10 +61,10 @@ async fn a_read_that_nobody_waits_for_leaves_no_watch() {
     eventually("and removed", || server.watch_count() == 0).await;
 }
 
-/// While a second request for the same watch is under way, the first watch is dropped: a removal
-/// now would take the second's away.
+/// While a second request for the same watch is in flight, the first watch is dropped: removing it now
+/// would also remove the second.
 #[tokio::test]
-async fn dropping_one_watch_does_not_lose_another_under_way() {
+async fn dropping_one_watch_does_not_lose_another_in_flight() {
     let World { zk, other, server, proxy } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let (_, first) = zk.get("/a").watch().await.unwrap();
@@ -82,7 +82,7 @@ async fn dropping_one_watch_does_not_lose_another_under_way() {
 }
 
 #[tokio::test]
-async fn a_failed_request_gives_up_the_watch_it_would_have_shared() {
+async fn a_failed_request_releases_the_watch_it_would_have_shared() {
     let World { zk, other, server, proxy } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let (_, first) = zk.get("/a").watch().await.unwrap();
@@ -96,10 +96,10 @@ async fn a_failed_request_gives_up_the_watch_it_would_have_shared() {
     eventually("none is left", || server.watch_count() == 0).await;
 }
 
-/// Watches come and go on a few paths, some requests are never awaited, connections are cut: in the
-/// end every watch that is held fires, and none is left when they are dropped.
+/// Watches are set and dropped on a few paths, some requests are never awaited, connections are cut: in the
+/// end every remaining watch fires, and none is left when they are dropped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn watches_come_and_go_in_any_order() {
+async fn watches_are_set_and_dropped_in_any_order() {
     for seed in 0..10 {
         let World { zk, other, server, proxy } =
             World::start_with(options().in_flight_max(16)).await;

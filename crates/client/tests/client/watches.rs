@@ -39,7 +39,7 @@ async fn each_kind_of_read_reports_its_kind_of_change() {
         zk.create("/c", "").await.unwrap();
         event(EventType::NodeChildrenChanged, "/", &within(root).await.unwrap());
     }
-    assert_eq!(server.watch_count(), 0, "each was there for one change");
+    assert_eq!(server.watch_count(), 0, "each was for one change");
 }
 
 #[tokio::test]
@@ -71,7 +71,7 @@ async fn several_watchers_share_one_watch_of_the_server() {
 }
 
 #[tokio::test]
-async fn an_event_comes_before_the_answer_that_shows_the_change() {
+async fn an_event_precedes_the_reply_that_shows_the_change() {
     let World { zk, other, proxy: _proxy, server: _server } = World::start().await;
     zk.create("/a", "0").await.unwrap();
     for number in 1..50 {
@@ -80,7 +80,7 @@ async fn an_event_comes_before_the_answer_that_shows_the_change() {
         let read = async { while zk.get("/a").await.unwrap().data != number.to_string() {} };
         within(read).await;
         let fired = futures_util::future::poll_immediate(&mut watch).await;
-        event(EventType::NodeDataChanged, "/a", &fired.expect("it is here").unwrap());
+        event(EventType::NodeDataChanged, "/a", &fired.expect("it has fired").unwrap());
         change.await.unwrap();
     }
 }
@@ -141,7 +141,7 @@ async fn many_watches_are_set_again_in_several_requests() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_with_its_session_and_says_how() {
+async fn a_watch_ends_with_its_session_and_the_reason() {
     let World { zk, server, other: _other, proxy: _proxy } = World::start().await;
     let (_, watch) = zk.exists("/a").watch().await.unwrap();
     server.expire_session(zk.session().id());
@@ -152,9 +152,9 @@ async fn a_watch_ends_with_its_session_and_says_how() {
 }
 
 /// The reply that would have set a second watch on the same znode is lost; the first is set again
-/// all the same, and once.
+/// nevertheless, and only once.
 #[tokio::test]
-async fn a_read_that_is_lost_takes_no_other_watch_with_it() {
+async fn a_lost_read_does_not_lose_another_watch() {
     let World { zk, other, server, proxy } = World::start().await;
     zk.create("/a", "").await.unwrap();
     let (_, first) = zk.get("/a").watch().await.unwrap();

@@ -1,4 +1,4 @@
-//! Servers, proxies and clients with short times, and waits that end.
+//! Servers, proxies and clients with short timeouts, and bounded waits.
 
 use std::future::{Future, IntoFuture};
 use std::io::{self, Write};
@@ -11,34 +11,34 @@ use herdsman_testing::{TestProxy, TestServer};
 use tracing::Level;
 use tracing::subscriber::DefaultGuard;
 
-/// Long enough for the slowest machine; a test that runs into it has failed.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two looks at something that nobody announces.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
+/// Enough for the slowest machine; a test that reaches this limit has failed.
+const WAIT_MAX: Duration = Duration::from_secs(20);
+/// Polling interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// Waits, but not for ever.
+/// Waits, but not forever.
 pub async fn within<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(PATIENCE, future).await.expect("it happens in time")
+    tokio::time::timeout(WAIT_MAX, future).await.expect("it happens in time")
 }
 
-/// Waits until `look` is satisfied.
+/// Polls until `look` returns true.
 pub async fn eventually(what: &str, mut look: impl FnMut() -> bool) {
     let looking = async {
         while !look() {
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     };
-    let seen = tokio::time::timeout(PATIENCE, looking).await;
-    assert!(seen.is_ok(), "waited in vain for: {what}");
+    let seen = tokio::time::timeout(WAIT_MAX, looking).await;
+    assert!(seen.is_ok(), "timed out waiting for: {what}");
 }
 
-/// A session timeout that no pause of a busy machine reaches.
+/// A session timeout longer than any pause of a busy machine.
 pub fn options() -> Options {
     Client::options().session_timeout(Duration::from_secs(30))
 }
 
 pub async fn connect(servers: &str) -> Client {
-    within(options().connect(servers)).await.expect("the server takes clients")
+    within(options().connect(servers)).await.expect("the server accepts clients")
 }
 
 /// A server that grants sessions of a few hundred milliseconds.
@@ -51,8 +51,8 @@ pub fn short_sessions(config: &mut Config) {
     config.sessions.timeout_min_ms = 100;
 }
 
-/// A server, a proxy in front of it, and a client behind that. The second client goes straight to
-/// the server: it is the rest of the world.
+/// A server, a proxy in front of it, and a client behind that. The second client is connected to the server
+/// directly and stands for all other clients.
 pub struct World {
     pub zk: Client,
     pub other: Client,
@@ -74,24 +74,24 @@ impl World {
     }
 }
 
-/// The next event of a connection.
+/// Returns the next event of a connection.
 pub async fn next(events: &mut ConnectionEvents) -> ConnectionEvent {
-    within(events.next()).await.expect("the stream goes on")
+    within(events.next()).await.expect("the stream continues")
 }
 
-/// The kind of a failure.
+/// The kind of an error.
 pub fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.expect_err("it fails").kind().clone()
 }
 
-/// Names in order.
+/// The names of the children, sorted.
 pub async fn children(zk: &Client, path: &str) -> Vec<String> {
     let mut names = within(zk.children(path).into_future()).await.expect("it can be listed").names;
     names.sort();
     names
 }
 
-/// Keeps what is logged.
+/// Captures the log.
 #[derive(Clone, Default)]
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -107,7 +107,7 @@ impl Write for Log {
 }
 
 impl Log {
-    /// Keeps what this thread logs, as long as the guard lives.
+    /// Captures what this thread logs while the guard lives.
     pub fn keep(&self, level: Level) -> DefaultGuard {
         let writer = self.clone();
         let subscriber = tracing_subscriber::fmt()

@@ -1,6 +1,6 @@
-//! Credentials from files that are named in the call: `gss_acquire_cred_from`, which `libgssapi` does not
-//! wrap. Its own `Cred::acquire` goes by the process's environment, where there is room for one key table
-//! only, and which must not be changed while other threads run.
+//! Credentials from files that are passed in the call: `gss_acquire_cred_from`, which `libgssapi` does not
+//! wrap. Its own `Cred::acquire` uses the process's environment, which allows only one key table and must
+//! not be changed while other threads run.
 
 use std::ffi::{CStr, CString};
 use std::ptr;
@@ -18,16 +18,17 @@ use libgssapi_sys::{
 const KERBEROS: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02";
 const KERBEROS_NAME: &[u8] = b"\x2a\x86\x48\x86\xf7\x12\x01\x02\x02\x01";
 
-/// What credentials are for.
+/// The use of credentials.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Usage {
-    /// To be logged in to.
+    /// To accept logins.
     Accept,
     /// To log in.
     Initiate,
 }
 
-/// Credentials for Kerberos alone, from these places. Who has none of a name takes whose are there.
+/// Acquires credentials for Kerberos alone from these locations. Without a name, the owner of the
+/// credentials found there is used.
 pub(super) fn acquire(
     principal: Option<&str>,
     usage: Usage,
@@ -38,7 +39,7 @@ pub(super) fn acquire(
         .iter()
         .map(|(key, value)| gss_key_value_element_desc { key: key.as_ptr(), value: value.as_ptr() })
         .collect();
-    // There are two places at most.
+    // There are at most two locations.
     let count = u32::try_from(elements.len()).unwrap_or(u32::MAX);
     let store = gss_key_value_set_desc { count, elements: elements.as_mut_ptr() };
     let mut kerberos = oid(KERBEROS);
@@ -49,7 +50,7 @@ pub(super) fn acquire(
     };
     let (mut minor, mut credentials): (OM_uint32, gss_cred_id_t) = (0, ptr::null_mut());
     // SAFETY: every pointer is to a value that outlives the call, the library copies what it keeps and
-    // writes only where it is told to; optional outputs may be null.
+    // writes only to the output pointers; optional outputs may be null.
     #[expect(unsafe_code, reason = "a call of a C library")]
     let major = unsafe {
         gss_acquire_cred_from(
@@ -65,12 +66,12 @@ pub(super) fn acquire(
         )
     };
     check(major, minor)?;
-    // SAFETY: the call succeeded, so these are credentials, and nobody else has them.
+    // SAFETY: the call succeeded, so these are credentials, and nothing else holds them.
     #[expect(unsafe_code, reason = "ownership passes from C to Rust")]
     Ok(unsafe { Cred::from_c(credentials) })
 }
 
-/// A name that belongs to the library.
+/// A name owned by the library.
 struct ForeignName(gss_name_t);
 
 impl ForeignName {
@@ -78,8 +79,8 @@ impl ForeignName {
         let buffer = gss_buffer_desc { length: text.len(), value: text.as_ptr().cast_mut().cast() };
         let mut kind = oid(KERBEROS_NAME);
         let (mut minor, mut name): (OM_uint32, gss_name_t) = (0, ptr::null_mut());
-        // SAFETY: the library only reads the text and the kind, during the call, and copies them; it
-        // writes the name to where it is told to.
+        // SAFETY: the library only reads the text and the kind during the call, and copies them; it writes
+        // the name to the output pointer.
         #[expect(unsafe_code, reason = "a call of a C library")]
         let major = unsafe {
             let text = (&raw const buffer).cast_mut();
@@ -93,7 +94,7 @@ impl ForeignName {
 impl Drop for ForeignName {
     fn drop(&mut self) {
         let mut minor = 0;
-        // SAFETY: the name came from the library, is released here alone and used no more.
+        // SAFETY: the name came from the library, is released only here and not used afterwards.
         #[expect(unsafe_code, reason = "a call of a C library")]
         unsafe {
             gss_release_name(&raw mut minor, &raw mut self.0);

@@ -75,7 +75,7 @@ fn the_directory_of_a_running_server_is_backed_up() {
     });
     let target = tempfile::tempdir().unwrap();
     let file = target.path().join("zk.snapshot");
-    run(&["backup", "--data-dir", copy.text(), "-o", text(&file)]).expect(0, &["sound"]);
+    run(&["backup", "--data-dir", copy.text(), "-o", text(&file)]).expect(0, &["verified"]);
     server.stop();
 }
 
@@ -121,20 +121,20 @@ fn refusals_become_one_line() {
     let json = ["Content-Type: application/json"];
     check("401 Unauthorized", &json, br#"{"error":null}"#, "use --auth-file");
     check("403 Forbidden", &json, b"{}", "do not have all permissions");
-    check("404 Not Found", &[], b"<html>", "no such command");
-    check("429 Too Many Requests", &json, b"{}", "asked too often");
-    check("503 Service Unavailable", &json, b"{}", "switched off");
-    check("500 Internal Server Error", &json, b"{}", "it failed");
-    check("302 Found", &["Location: https://127.0.0.1/x"], b"", "sends elsewhere");
+    check("404 Not Found", &[], b"<html>", "does not have this command");
+    check("429 Too Many Requests", &json, b"{}", "too many requests");
+    check("503 Service Unavailable", &json, b"{}", "is disabled");
+    check("500 Internal Server Error", &json, b"{}", "the command failed");
+    check("302 Found", &["Location: https://127.0.0.1/x"], b"", "redirects");
     let error = br#"{"command":"snapshot","error":"This ZooKeeper instance is not currently serving requests"}"#;
     check("200 OK", &json, error, "not currently serving");
     let octets = "Content-Type: application/octet-stream";
     check("200 OK", &[octets, "snapshot_size: 7"], b"garbage", "not a snapshot (bad magic");
     check("200 OK", &[octets, "snapshot_size: 3"], b"too much", "more than the 3 bytes");
-    check("200 OK", &[octets, "snapshot_size: 300"], b"too little", "spoke of 300 bytes");
+    check("200 OK", &[octets, "snapshot_size: 300"], b"too little", "announced 300 bytes");
     let mut damaged = fs::read(fixture("apache-3.9.5/plain/version-2/snapshot.54")).unwrap();
     damaged[300] ^= 1;
-    check("200 OK", &[octets], &damaged, "not a sound snapshot");
+    check("200 OK", &[octets], &damaged, "did not send a valid snapshot");
 }
 
 #[test]
@@ -153,12 +153,12 @@ fn wrong_addresses_are_said_in_a_line() {
     check(&format!("http://{unused}"), &unused.to_string());
     let url = format!("http://{unused}");
     run(&["backup", "--admin", &url, "--auth", "digest", "-o", text(&file)])
-        .expect(2, &["as digest:user:password"]);
+        .expect(2, &["such as digest:user:password"]);
     let twice = ["--auth", "digest:a:b", "--auth", "digest:c:d"];
     run(&[&["backup", "--admin", &url, "-o", text(&file)][..], &twice].concat())
-        .expect(2, &["takes one --auth"]);
+        .expect(2, &["accepts only one --auth"]);
     run(&["backup", "--data-dir", "/x", "--auth", "digest:a:b", "-o", text(&file)])
-        .expect(2, &["--auth goes with --admin"]);
+        .expect(2, &["--auth can only be used with --admin"]);
     run(&["backup", "--admin", &url, "--data-dir", "/x", "-o", text(&file)])
         .expect(2, &["cannot be used with"]);
 }

@@ -166,7 +166,8 @@ fn a_restore_keeps_links_as_links() {
     let backup = fixture("apache-3.9.5/plain/version-2/snapshot.54");
     let arguments = ["restore", backup.to_str().unwrap(), "--data-dir", copy.text()];
     let ran = run(&[&arguments[..], &["--force", "--yes"]].concat()).expect(0, &["restored"]);
-    let kept = ran.out.lines().find_map(|line| line.strip_prefix("what was there is in ")).unwrap();
+    let kept =
+        ran.out.lines().find_map(|line| line.strip_prefix("the previous state is in ")).unwrap();
     assert_eq!(fs::read(Path::new(kept).join("log.55")).unwrap(), log);
     assert_eq!(fs::read(copy.path().join("elsewhere/log.55")).unwrap(), log);
     assert!(fs::symlink_metadata(copy.file("log.55")).is_err());

@@ -15,9 +15,9 @@ fn a_restore_is_done_when_its_output_fails() {
     for kind in KINDS {
         let copy = Copy::of("apache-3.9.5/plain");
         let arguments = ["restore", backup, "--data-dir", copy.text(), "--force", "--yes"];
-        let ran = run_failing_output("what was there is in", kind, &arguments)
+        let ran = run_failing_output("the previous state is in", kind, &arguments)
             .expect(0, &["herdsman: restored, but standard output cannot be written to"]);
-        for piece in ["what was there is in", "restored: 43 znodes as of txn 0x54"] {
+        for piece in ["the previous state is in", "restored: 43 znodes as of txn 0x54"] {
             assert!(ran.err.contains(piece), "{ran:#?}");
         }
         // Once more: it is there already.

@@ -101,10 +101,10 @@ fn a_used_directory_is_moved_aside_only_when_told_to() {
     assert_eq!(bytes_of(&copy.path().join("version-2")), before);
     let ran = run_answering("y\n", &forced).expect(
         0,
-        &["what was there is in", "restored", "restore the same file on every other member"],
+        &["the previous state is in", "restored", "restore the same file on every other member"],
     );
-    let line = ran.out.lines().find(|line| line.starts_with("what was there")).unwrap();
-    let kept = Path::new(line.strip_prefix("what was there is in ").unwrap());
+    let line = ran.out.lines().find(|line| line.starts_with("the previous state")).unwrap();
+    let kept = Path::new(line.strip_prefix("the previous state is in ").unwrap());
     let names = |dir: &Path| {
         let files = bytes_of(dir).into_iter().filter(|(path, _)| path != dir);
         files.map(|(path, bytes)| (path.file_name().unwrap().to_owned(), bytes)).collect::<Vec<_>>()
@@ -235,9 +235,9 @@ fn refusals_become_one_line() {
     };
     check("401 Unauthorized", b"{}", "use --auth-file");
     check("403 Forbidden", b"{}", "do not have all permissions");
-    check("429 Too Many Requests", b"{}", "asked too often");
-    check("500 Internal Server Error", b"{}", "it failed");
-    check("200 OK", br#"{"error":"no"}"#, "did not restore: no");
+    check("429 Too Many Requests", b"{}", "too many requests");
+    check("500 Internal Server Error", b"{}", "the command failed");
+    check("200 OK", br#"{"error":"no"}"#, "restore failed: no");
 }
 
 /// A server that has the whole snapshot may have restored it, whatever happens to its answer.
@@ -359,7 +359,7 @@ fn files_in_the_wrong_directory_make_way() {
     let (_dir, file) = backup("apache-3.9.5/plain");
     let arguments = ["restore", text(&file), "--data-dir", copy.text(), "--log-dir"];
     run(&[&arguments[..], &[text(logs.path()), "--force", "--yes"]].concat())
-        .expect(0, &["restored", "what was there is in"]);
+        .expect(0, &["restored", "the previous state is in"]);
     for path in [copy.file("log.1"), copy.file("snapshot.99.bak"), log_dir.join("snapshot.54")] {
         assert!(!path.exists(), "{}", path.display());
     }

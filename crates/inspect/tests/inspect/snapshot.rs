@@ -67,7 +67,7 @@ fn parts_can_be_picked() {
     assert!(!ran.out.contains("/app/queue"), "{}", ran.out);
     run(&["inspect", "snapshot", &file, "--summary", "--top", "2", "--depth", "1"]).expect(
         0,
-        &["Parents with most children", "/app/multi  5", "Largest subtrees by bytes", "/app "],
+        &["Parents with the most children", "/app/multi  5", "Largest subtrees by bytes", "/app "],
     );
 }
 

@@ -73,7 +73,8 @@ impl WeightedRoundRobin {
     fn pay_in(&mut self, instance: &impl Instance, total: i64) -> i64 {
         let id = instance.id();
         let before = self.credits.get(id).map_or(0, |credit| credit.amount);
-        let amount = before.clamp(-total, total) + i64::from(instance.weight());
+        // Constant weights leave credits a little above their sum at times, such as 1.05 times with 5, 15, 17, 1, 1, 15.
+        let amount = before.clamp(-total, 2 * total) + i64::from(instance.weight());
         let credit = Credit { amount, round: self.round };
         match self.credits.get_mut(id) {
             Some(known) => *known = credit,
@@ -110,6 +111,19 @@ mod tests {
     fn nobody_from_nothing() {
         assert_eq!(turns(&mut WeightedRoundRobin::new(), &[], 2), "--");
         assert_eq!(turns(&mut WeightedRoundRobin::new(), &[("a", 0), ("b", 0)], 2), "--");
+    }
+
+    /// A limit on credits at the sum of weights made one turn of 54 go to another instance.
+    #[test]
+    fn a_credit_above_the_sum_of_weights_is_kept() {
+        let list = [("a", 5), ("b", 15), ("c", 17), ("d", 1), ("e", 1), ("f", 15)];
+        let mut round_robin = WeightedRoundRobin::new();
+        for _ in 0..3 {
+            let turns = turns(&mut round_robin, &list, 54);
+            let count = |name| turns.chars().filter(|turn| *turn == name).count();
+            assert_eq!(['a', 'b', 'c', 'd', 'e', 'f'].map(count), [5, 15, 17, 1, 1, 15]);
+        }
+        assert!(round_robin.credits.values().all(|credit| credit.amount == 0));
     }
 
     #[test]
@@ -159,7 +173,7 @@ mod tests {
         }
 
         #[test]
-        fn no_credit_exceeds_twice_the_sum_of_weights(
+        fn no_credit_exceeds_three_times_the_sum_of_weights(
             lists in prop::collection::vec(
                 prop::collection::vec((0..6_usize, any::<u32>()), 0..6), 1..40),
         ) {
@@ -173,7 +187,7 @@ mod tests {
                 let picked = round_robin.pick(&list);
                 prop_assert_eq!(picked.is_some(), total > 0);
                 for credit in round_robin.credits.values() {
-                    prop_assert!(credit.amount.abs() <= 2 * total, "{credit:?} {total}");
+                    prop_assert!(credit.amount.abs() <= 3 * total, "{credit:?} {total}");
                 }
             }
         }

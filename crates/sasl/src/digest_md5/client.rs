@@ -1,13 +1,13 @@
-//! The side that knows one password. Apache: `ZooKeeperSaslClient` and `SaslQuorumAuthLearner`, around the
-//! JDK's `DigestMD5Client`.
+//! The client, which knows one password. Apache: `ZooKeeperSaslClient` and `SaslQuorumAuthLearner`, around
+//! the JDK's `DigestMD5Client`.
 //!
-//! Unlike Apache's client it sends no `authzid` (it would only repeat the user name) and no `maxbuf`
-//! (which means nothing with qop `auth`).
+//! Unlike Apache's client it sends neither `authzid` (which would only repeat the user name) nor `maxbuf`
+//! (which has no meaning with qop `auth`).
 
 use std::fmt;
 
 use super::directives::{Directive, Directives, put, put_quoted, text};
-use super::proof::{Bound, Charset, Proof, Proofs};
+use super::proof::{Charset, Proof, ProofInput, Proofs};
 use super::{
     ALGORITHM, CHALLENGE_BYTES_MAX, CHARSET, NONCE_COUNT, Nonce, QOP, RESPONSE_BYTES_MAX, Service,
     check_length,
@@ -15,16 +15,16 @@ use super::{
 use crate::exchange::ClientStep;
 use crate::{Credentials, SaslError};
 
-/// What a client is set up with.
+/// Configuration of a client.
 #[derive(Clone, Debug)]
 pub struct ClientSettings {
-    /// What it logs in to.
+    /// The service to log in to.
     pub service: Service,
-    /// As whom.
+    /// The user name and password.
     pub credentials: Credentials,
 }
 
-/// One login, seen from the client.
+/// The client's side of one login.
 #[derive(Debug)]
 pub struct Client {
     settings: ClientSettings,
@@ -35,35 +35,35 @@ pub struct Client {
 enum State {
     AwaitingChallenge,
     AwaitingProof { of_server: Proof },
-    Over,
+    Finished,
 }
 
 impl Client {
-    /// What a client sends first: the server has the first word in this mechanism, but in ZooKeeper's
-    /// protocols the client has to ask for it.
+    /// The client's first token. In this mechanism the server sends the first real token, but in
+    /// ZooKeeper's protocols the client has to ask for it.
     pub const OPENING: &'static [u8] = &[];
 
-    /// Awaits the server's challenge. The nonce must be used for this login alone.
+    /// Waits for the server's challenge. The nonce must not be used for another login.
     #[must_use]
     pub fn new(settings: ClientSettings, cnonce: Nonce) -> Self {
         Client { settings, cnonce, state: State::AwaitingChallenge }
     }
 
-    /// Takes the server's next token.
+    /// Processes the server's next token.
     pub fn step(&mut self, token: &[u8]) -> Result<ClientStep, SaslError> {
-        let state = std::mem::replace(&mut self.state, State::Over);
+        let state = std::mem::replace(&mut self.state, State::Finished);
         check_length(token, CHALLENGE_BYTES_MAX)?;
         match state {
             State::AwaitingChallenge => self.answer(token).map(ClientStep::Response),
             State::AwaitingProof { of_server } => {
                 let last = Directives::parse(token)?;
-                if bool::from(of_server.is(last.required(Directive::Rspauth)?)) {
+                if bool::from(of_server.matches(last.required(Directive::Rspauth)?)) {
                     Ok(ClientStep::Accepted)
                 } else {
                     Err(SaslError::UnprovenServer)
                 }
             }
-            State::Over => Err(SaslError::Over),
+            State::Finished => Err(SaslError::Finished),
         }
     }
 
@@ -72,7 +72,7 @@ impl Client {
         let charset = check_terms(&challenge)?;
         let realm = chosen_realm(&challenge, charset)?;
         let digest_uri = self.settings.service.digest_uri();
-        let bound = Bound {
+        let input = ProofInput {
             charset,
             user: &self.settings.credentials.username,
             realm: &realm,
@@ -81,15 +81,15 @@ impl Client {
             digest_uri: digest_uri.as_bytes(),
             authzid: None,
         };
-        let Proofs { of_client, of_server } = bound.proofs(&self.settings.credentials.password)?;
-        let response = write_response(&bound, &of_client)?;
+        let Proofs { of_client, of_server } = input.proofs(&self.settings.credentials.password)?;
+        let response = write_response(&input, &of_client)?;
         check_length(&response, RESPONSE_BYTES_MAX)?;
         self.state = State::AwaitingProof { of_server };
         Ok(response)
     }
 }
 
-/// Whether we can speak in the server's terms, and in which charset.
+/// Checks that the server's terms are supported, and returns the charset.
 fn check_terms(challenge: &Directives) -> Result<Charset, SaslError> {
     let charset = match challenge.optional(Directive::Charset)? {
         None => Charset::Latin1,
@@ -106,7 +106,7 @@ fn check_terms(challenge: &Directives) -> Result<Charset, SaslError> {
     Ok(charset)
 }
 
-/// The first realm that the server offers; an empty one if it offers none.
+/// Returns the first realm that the server offers; an empty one if it offers none.
 fn chosen_realm(challenge: &Directives, charset: Charset) -> Result<String, SaslError> {
     let Some(realm) = challenge.all(Directive::Realm).next() else {
         return Ok(String::new());
@@ -117,32 +117,32 @@ fn chosen_realm(challenge: &Directives, charset: Charset) -> Result<String, Sasl
     }
 }
 
-/// The JDK's directives in the JDK's order.
-fn write_response(bound: &Bound<'_>, proof: &Proof) -> Result<Vec<u8>, SaslError> {
+/// Writes the JDK's directives in the JDK's order.
+fn write_response(input: &ProofInput<'_>, proof: &Proof) -> Result<Vec<u8>, SaslError> {
     let mut token = Vec::new();
-    if bound.charset == Charset::Utf8 {
+    if input.charset == Charset::Utf8 {
         put(&mut token, Directive::Charset, CHARSET.as_bytes());
     }
-    put_quoted(&mut token, Directive::Username, &bound.charset.encode(bound.user)?);
-    if !bound.realm.is_empty() {
-        put_quoted(&mut token, Directive::Realm, &bound.charset.encode(bound.realm)?);
+    put_quoted(&mut token, Directive::Username, &input.charset.encode(input.user)?);
+    if !input.realm.is_empty() {
+        put_quoted(&mut token, Directive::Realm, &input.charset.encode(input.realm)?);
     }
-    put_quoted(&mut token, Directive::Nonce, bound.nonce);
+    put_quoted(&mut token, Directive::Nonce, input.nonce);
     put(&mut token, Directive::NonceCount, NONCE_COUNT.as_bytes());
-    put_quoted(&mut token, Directive::Cnonce, bound.cnonce);
-    put_quoted(&mut token, Directive::DigestUri, bound.digest_uri);
+    put_quoted(&mut token, Directive::Cnonce, input.cnonce);
+    put_quoted(&mut token, Directive::DigestUri, input.digest_uri);
     put(&mut token, Directive::Response, proof.as_bytes());
     put(&mut token, Directive::Qop, QOP.as_bytes());
     Ok(token)
 }
 
-/// Names the state only: the proof that is awaited must not be seen before the server shows it.
+/// Shows the state only: the expected proof must not be visible before the server sends it.
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             State::AwaitingChallenge => "AwaitingChallenge",
             State::AwaitingProof { .. } => "AwaitingProof",
-            State::Over => "Over",
+            State::Finished => "Finished",
         })
     }
 }

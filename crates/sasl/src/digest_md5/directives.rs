@@ -1,14 +1,14 @@
 //! Tokens as lists of directives: `name=value,name="quoted value",…`.
 //!
-//! Read as the JDK reads them: names in any case, directives in any order, commas or blanks between them,
-//! names that are not known passed over. Refused are repeated directives, and whatever is no list. The
-//! caller has compared the token's length with the limit, so what is kept here is bounded by it.
+//! Parsed as in the JDK: names in any case, directives in any order, separated by commas or blanks, unknown
+//! names skipped. Repeated directives and malformed lists are rejected. The caller has checked the token's
+//! length, which bounds the memory used here.
 
 use crate::SaslError;
 
 type Result<T> = std::result::Result<T, SaslError>;
 
-/// The directives of both kinds of token.
+/// The directives of both kinds of tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Directive {
     Algorithm,
@@ -67,7 +67,7 @@ impl Directive {
         }
     }
 
-    /// The error for a value that is none of ours.
+    /// Returns the error for an unexpected value.
     pub(super) fn must_be(self, expected: &str) -> SaslError {
         SaslError::Unacceptable { directive: self.name(), expected: expected.to_string() }
     }
@@ -83,14 +83,14 @@ pub(super) struct Directives {
 }
 
 impl Directives {
-    /// Reads a token. Only `realm` may occur more than once, because a server may offer several.
+    /// Parses a token. Only `realm` may occur more than once, because a server may offer several.
     pub(super) fn parse(token: &[u8]) -> Result<Self> {
         let mut directives = Directives { found: Vec::new() };
         let mut cursor = Cursor { rest: token };
         while cursor.skip_separators() {
             let name = cursor.name()?;
             let value = cursor.value()?;
-            // What we have no name for is an extension; RFC 2831 wants it passed over.
+            // Unknown names are extensions, to be ignored according to RFC 2831.
             let Some(directive) = Directive::named(name) else {
                 continue;
             };
@@ -102,12 +102,12 @@ impl Directives {
         Ok(directives)
     }
 
-    /// Every value of a directive.
+    /// Returns all values of a directive.
     pub(super) fn all(&self, directive: Directive) -> impl Iterator<Item = &[u8]> {
         self.found.iter().filter(move |(found, _)| *found == directive).map(|(_, value)| &value[..])
     }
 
-    /// The value of a directive that may occur once.
+    /// Returns the value of a directive that may occur at most once.
     pub(super) fn optional(&self, directive: Directive) -> Result<Option<&[u8]>> {
         let mut values = self.all(directive);
         let value = values.next();
@@ -117,23 +117,23 @@ impl Directives {
         Ok(value)
     }
 
-    /// The value of a directive that has to be there.
+    /// Returns the value of a mandatory directive.
     pub(super) fn required(&self, directive: Directive) -> Result<&[u8]> {
         self.optional(directive)?.ok_or(SaslError::Missing(directive.name()))
     }
 
-    /// The same, as text.
+    /// Returns the value of a mandatory directive as text.
     pub(super) fn required_text(&self, directive: Directive) -> Result<&str> {
         text(directive, self.required(directive)?)
     }
 }
 
-/// A value as text.
+/// Decodes a value as text.
 pub(super) fn text(directive: Directive, value: &[u8]) -> Result<&str> {
     str::from_utf8(value).map_err(|_| SaslError::NotUtf8(directive.name()))
 }
 
-/// Appends `name=value`, behind a comma unless it is the first.
+/// Appends `name=value`, after a comma unless it is the first.
 pub(super) fn put(token: &mut Vec<u8>, directive: Directive, value: &[u8]) {
     if !token.is_empty() {
         token.push(b',');
@@ -165,29 +165,29 @@ fn is_separator(byte: u8) -> bool {
     is_blank(byte) || byte == b','
 }
 
-/// The part of a token that is not read yet.
+/// The rest of the token.
 struct Cursor<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
-    /// Whether anything is left behind the separators.
+    /// Skips separators; returns whether anything is left.
     fn skip_separators(&mut self) -> bool {
         self.take_while(is_separator);
         !self.rest.is_empty()
     }
 
-    /// A name and the `=` behind it.
+    /// Reads a name and the `=` after it.
     fn name(&mut self) -> Result<&'a [u8]> {
         let name = self.take_while(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte));
         if name.is_empty() {
-            return Err(SaslError::Malformed("expected the name of a directive"));
+            return Err(SaslError::Malformed("expected a directive name"));
         }
         self.take_while(is_blank);
         self.rest = self
             .rest
             .strip_prefix(b"=")
-            .ok_or(SaslError::Malformed("expected `=` behind the name of a directive"))?;
+            .ok_or(SaslError::Malformed("expected `=` after the directive name"))?;
         self.take_while(is_blank);
         Ok(name)
     }
@@ -199,7 +199,7 @@ impl<'a> Cursor<'a> {
         }
         let value = self.take_while(|byte| !is_separator(byte));
         if value.is_empty() {
-            return Err(SaslError::Malformed("expected a value behind `=`"));
+            return Err(SaslError::Malformed("expected a value after `=`"));
         }
         Ok(value.to_vec())
     }
@@ -217,12 +217,12 @@ impl<'a> Cursor<'a> {
                     self.rest = rest;
                     break;
                 }
-                _ => return Err(SaslError::Malformed("quotes are not closed")),
+                _ => return Err(SaslError::Malformed("unclosed quotes")),
             }
         }
         match self.rest.first() {
             Some(&next) if !is_separator(next) => {
-                Err(SaslError::Malformed("expected a comma behind quotes"))
+                Err(SaslError::Malformed("expected a comma after quotes"))
             }
             _ => Ok(value),
         }
@@ -240,7 +240,7 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
-    /// What was read, written as `name=value` again with a space between.
+    /// Returns the parsed directives as `name=value`, separated by spaces.
     fn read(token: &str) -> Result<String> {
         let found = Directives::parse(token.as_bytes())?.found;
         let shown = |(directive, value): &(Directive, Vec<u8>)| {
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_read_however_they_are_spaced() {
+    fn lists_are_parsed_with_any_spacing() {
         for (token, expected) in [
             ("", ""),
             (" ,, ", ""),
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused() {
+    fn malformed_lists_are_rejected() {
         for token in [
             "qop",
             "=auth",
@@ -283,14 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn a_repeated_directive_is_refused_even_if_nobody_asks_for_it() {
+    fn a_repeated_directive_is_rejected_even_if_unused() {
         assert_eq!(read("maxbuf=1,MaxBuf=2"), Err(SaslError::Repeated("maxbuf")));
         let two_realms = Directives::parse(b"realm=a,realm=b").expect("a list");
         assert_eq!(two_realms.optional(Directive::Realm), Err(SaslError::Repeated("realm")));
     }
 
     #[test]
-    fn quoted_values_come_back() {
+    fn quoted_values_round_trip() {
         let value: Vec<u8> = (0..=255).collect();
         let mut token = Vec::new();
         put(&mut token, Directive::Qop, b"auth");

@@ -1,4 +1,4 @@
-//! The arithmetic of RFC 2831, section 2.1.2.1: what both sides compute to prove that they know the
+//! The computation of RFC 2831, section 2.1.2.1: what both sides compute to prove that they know the
 //! password without sending it.
 
 use md5::{Digest, Md5};
@@ -8,17 +8,17 @@ use zeroize::Zeroizing;
 use super::{NONCE_COUNT, QOP};
 use crate::{SaslError, Secret};
 
-/// How a server takes names and passwords.
+/// The encoding that a server uses for names and passwords.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Charset {
-    /// It said `charset=utf-8`.
+    /// The server sent `charset=utf-8`.
     Utf8,
-    /// It said nothing.
+    /// The server sent no charset.
     Latin1,
 }
 
 impl Charset {
-    /// Text as it stands in a token.
+    /// Encodes text for a token.
     pub(super) fn encode(self, text: &str) -> Result<Vec<u8>, SaslError> {
         match self {
             Charset::Utf8 => Ok(text.as_bytes().to_vec()),
@@ -26,8 +26,8 @@ impl Charset {
         }
     }
 
-    /// Text as it is hashed. Even between sides that speak UTF-8 whatever fits ISO 8859-1 is hashed in it,
-    /// so that hashes agree with those of the time before UTF-8.
+    /// Encodes text for hashing. Even with UTF-8, text that fits ISO 8859-1 is hashed in that encoding, so
+    /// that hashes agree with those of implementations without UTF-8.
     fn encode_for_hash(self, text: &str) -> Result<Zeroizing<Vec<u8>>, SaslError> {
         let bytes = match latin1(text) {
             Some(bytes) => bytes,
@@ -41,8 +41,8 @@ fn latin1(text: &str) -> Option<Vec<u8>> {
     text.chars().map(|c| u8::try_from(c).ok()).collect()
 }
 
-/// Everything that a proof binds together, besides the password.
-pub(super) struct Bound<'a> {
+/// The input of the proofs, besides the password.
+pub(super) struct ProofInput<'a> {
     pub(super) charset: Charset,
     pub(super) user: &'a str,
     pub(super) realm: &'a str,
@@ -53,7 +53,7 @@ pub(super) struct Bound<'a> {
     pub(super) authzid: Option<&'a [u8]>,
 }
 
-/// What each side shows the other.
+/// The proofs that the two sides send to each other.
 pub(super) struct Proofs {
     pub(super) of_client: Proof,
     pub(super) of_server: Proof,
@@ -67,13 +67,13 @@ impl Proof {
         &self.0
     }
 
-    /// Whether the other side sent this; takes the same time wherever the two differ.
-    pub(super) fn is(&self, sent: &[u8]) -> Choice {
+    /// Compares with what the other side sent, in constant time.
+    pub(super) fn matches(&self, sent: &[u8]) -> Choice {
         self.0[..].ct_eq(sent)
     }
 }
 
-impl Bound<'_> {
+impl ProofInput<'_> {
     pub(super) fn proofs(&self, password: &Secret) -> Result<Proofs, SaslError> {
         let key = self.session_key(password)?;
         Ok(Proofs {
@@ -82,7 +82,7 @@ impl Bound<'_> {
         })
     }
 
-    /// The RFC's `HEX(H(A1))`.
+    /// Computes the RFC's `HEX(H(A1))`.
     fn session_key(&self, password: &Secret) -> Result<Zeroizing<[u8; 32]>, SaslError> {
         let long_lived = Md5::new()
             .chain_update(self.charset.encode_for_hash(self.user)?)
@@ -103,7 +103,7 @@ impl Bound<'_> {
         Ok(Zeroizing::new(finish(key)))
     }
 
-    /// The RFC's `response-value`; `method` is what tells the two sides apart.
+    /// Computes the RFC's `response-value`; `method` distinguishes the two sides.
     fn proof(&self, key: &[u8; 32], method: &[u8]) -> Proof {
         let target =
             Md5::new().chain_update(method).chain_update(b":").chain_update(self.digest_uri);

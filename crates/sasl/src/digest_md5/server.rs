@@ -1,35 +1,34 @@
-//! The side that knows all passwords. Apache: `ZooKeeperSaslServer`, `SaslServerCallbackHandler` and
+//! The server, which knows all passwords. Apache: `ZooKeeperSaslServer`, `SaslServerCallbackHandler` and
 //! `SaslQuorumAuthServer`, around the JDK's `DigestMD5Server`.
 //!
-//! We differ from Apache's client port in one thing: a client that asks to act as somebody else
-//! (`authzid`) is refused, as Apache's quorum ports do, where Apache's client port goes on under the
-//! client's own name.
+//! One difference from Apache's client port: a client that asks to act as another user (`authzid`) is
+//! rejected, as on Apache's quorum ports; Apache's client port continues under the client's own name.
 
 use std::sync::Arc;
 
 use subtle::Choice;
 
 use super::directives::{Directive, Directives, put, put_quoted, text};
-use super::proof::{Bound, Charset, Proof, Proofs};
+use super::proof::{Charset, Proof, ProofInput, Proofs};
 use super::{
     ALGORITHM, CHARSET, NONCE_COUNT, Nonce, QOP, RESPONSE_BYTES_MAX, Service, check_length,
 };
 use crate::exchange::{Accepted, AuthorizedId, ServerStep, shown};
 use crate::{SaslError, Secret, Users};
 
-/// Stands in for the password of a user that does not exist, so that the work is the same.
-const NOBODYS_PASSWORD: &str = "nobody's password";
+/// Used in place of an unknown user's password, so that the server does the same work.
+const DECOY_PASSWORD: &str = "decoy password";
 
-/// What a server is set up with.
+/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ServerSettings {
-    /// What clients log in to.
+    /// The service that clients log in to.
     pub service: Service,
-    /// Who may.
+    /// The users that may log in.
     pub users: Arc<Users>,
 }
 
-/// One login, seen from the server.
+/// The server's side of one login.
 #[derive(Debug)]
 pub struct Server {
     settings: ServerSettings,
@@ -41,33 +40,32 @@ pub struct Server {
 enum State {
     AwaitingStart,
     AwaitingResponse,
-    Over,
+    Finished,
 }
 
 impl Server {
-    /// Awaits a client. The nonce must be used for this login alone.
+    /// Waits for a client. The nonce must not be used for another login.
     #[must_use]
     pub fn new(settings: ServerSettings, nonce: Nonce) -> Self {
         Server { settings, nonce, state: State::AwaitingStart }
     }
 
-    /// Takes the client's next token. The first one only asks for a challenge; what it holds is not
-    /// looked at.
+    /// Processes the client's next token. The first one only asks for a challenge; its content is ignored.
     pub fn step(&mut self, token: &[u8]) -> Result<ServerStep, SaslError> {
-        // Whatever goes wrong below, there is no second try with the same nonce.
-        let state = std::mem::replace(&mut self.state, State::Over);
+        // Any failure below is final: the nonce is not used for a second attempt.
+        let state = std::mem::replace(&mut self.state, State::Finished);
         check_length(token, RESPONSE_BYTES_MAX)?;
         match state {
             State::AwaitingStart => {
                 self.state = State::AwaitingResponse;
                 Ok(ServerStep::Challenge(self.challenge()))
             }
-            State::AwaitingResponse => self.judge(token).map(ServerStep::Accepted),
-            State::Over => Err(SaslError::Over),
+            State::AwaitingResponse => self.verify(token).map(ServerStep::Accepted),
+            State::Finished => Err(SaslError::Finished),
         }
     }
 
-    /// The JDK's directives in the JDK's order. It leaves out `qop`, which means `auth`.
+    /// Writes the JDK's directives in the JDK's order. It omits `qop`, whose default is `auth`.
     fn challenge(&self) -> Vec<u8> {
         let mut token = Vec::new();
         put_quoted(&mut token, Directive::Realm, self.settings.service.realm().as_bytes());
@@ -77,34 +75,34 @@ impl Server {
         token
     }
 
-    fn judge(&self, token: &[u8]) -> Result<Accepted, SaslError> {
+    fn verify(&self, token: &[u8]) -> Result<Accepted, SaslError> {
         let response = Directives::parse(token)?;
         self.check_terms(&response)?;
         let user = response.required_text(Directive::Username)?;
         let authzid = response.optional(Directive::Authzid)?;
-        let bound = Bound {
-            // We offered UTF-8. As in the JDK, that settles it even if the client does not repeat it.
+        let input = ProofInput {
+            // We offered UTF-8. As in the JDK, that decides it even if the client does not repeat it.
             charset: Charset::Utf8,
             user,
             realm: self.settings.service.realm(),
             nonce: self.nonce.as_bytes(),
             cnonce: response.required(Directive::Cnonce)?,
-            // In the client's spelling, which may differ from ours in case.
+            // In the client's spelling, whose case may differ from ours.
             digest_uri: response.required(Directive::DigestUri)?,
             authzid,
         };
-        let server_proof = self.check_proof(&bound, response.required(Directive::Response)?)?;
+        let server_proof = self.check_proof(&input, response.required(Directive::Response)?)?;
         check_identity(user, authzid)?;
         let mut token = Vec::new();
         put(&mut token, Directive::Rspauth, server_proof.as_bytes());
         Ok(Accepted { id: AuthorizedId::new(user), token })
     }
 
-    /// Whether the client speaks of the same exchange, in the same terms.
+    /// Checks that the response belongs to this exchange and uses its terms.
     fn check_terms(&self, response: &Directives) -> Result<(), SaslError> {
         let service = &self.settings.service;
         expect_if_present(response, Directive::Charset, CHARSET)?;
-        // A realm was offered, so a response without one is as wrong as another realm.
+        // A realm was offered, so a response without one is as wrong as one with another realm.
         if response.optional(Directive::Realm)? != Some(service.realm().as_bytes()) {
             return Err(Directive::Realm.must_be(service.realm()));
         }
@@ -122,22 +120,22 @@ impl Server {
         Ok(())
     }
 
-    /// The server's own proof, if the client's is right. An unknown user takes the same way as a wrong
-    /// password, to the same answer.
-    fn check_proof(&self, bound: &Bound<'_>, sent: &[u8]) -> Result<Proof, SaslError> {
-        let password = self.settings.users.password(bound.user);
+    /// Returns the server's own proof if the client's is right. An unknown user takes the same path as a
+    /// wrong password and gets the same error.
+    fn check_proof(&self, input: &ProofInput<'_>, sent: &[u8]) -> Result<Proof, SaslError> {
+        let password = self.settings.users.password(input.user);
         let is_known = Choice::from(u8::from(password.is_some()));
-        let decoy = Secret::new(NOBODYS_PASSWORD);
-        let Proofs { of_client, of_server } = bound.proofs(password.unwrap_or(&decoy))?;
-        if bool::from(of_client.is(sent) & is_known) {
+        let decoy = Secret::new(DECOY_PASSWORD);
+        let Proofs { of_client, of_server } = input.proofs(password.unwrap_or(&decoy))?;
+        if bool::from(of_client.matches(sent) & is_known) {
             Ok(of_server)
         } else {
-            Err(SaslError::WrongCredentials { user: shown(bound.user) })
+            Err(SaslError::WrongCredentials { user: shown(input.user) })
         }
     }
 }
 
-/// Nobody acts for others: an identity may be named, but only the one that was proven.
+/// Checks that an identity, if one is given, is the proven one: acting for other users is not supported.
 fn check_identity(user: &str, authzid: Option<&[u8]>) -> Result<(), SaslError> {
     let Some(authzid) = authzid else {
         return Ok(());

@@ -1,4 +1,5 @@
-//! The side with a ticket. Apache: `SecurityUtils.createSaslClient`, around the JDK's `GssKrb5Client`.
+//! The client, which has a ticket. Apache: `SecurityUtils.createSaslClient`, around the JDK's
+//! `GssKrb5Client`.
 
 use herdsman_gssapi::{Progress, SecurityContext};
 
@@ -6,7 +7,7 @@ use super::{check_length, layer};
 use crate::SaslError;
 use crate::exchange::ClientStep;
 
-/// One login, seen from the client.
+/// The client's side of one login.
 #[derive(Debug)]
 pub struct Client<Context> {
     context: Context,
@@ -18,42 +19,42 @@ enum State {
     AwaitingStart,
     AwaitingToken,
     AwaitingOffer,
-    /// All is said; the server has yet to say whether it lets us in.
-    AwaitingVerdict,
-    Over,
+    /// All messages are exchanged; the server has yet to report whether the login succeeded.
+    AwaitingResult,
+    Finished,
 }
 
 impl<Context: SecurityContext> Client<Context> {
-    /// Has said nothing yet. The context must not have been stepped.
+    /// Starts a login. The context must not have been stepped.
     #[must_use]
     pub fn new(context: Context) -> Self {
         Client { context, state: State::AwaitingStart }
     }
 
-    /// What is sent first.
+    /// Returns the first token to send.
     pub fn open(&mut self) -> Result<Vec<u8>, SaslError> {
-        match std::mem::replace(&mut self.state, State::Over) {
+        match std::mem::replace(&mut self.state, State::Finished) {
             State::AwaitingStart => self.proceed(&[]),
-            _ => Err(SaslError::Over),
+            _ => Err(SaslError::Finished),
         }
     }
 
-    /// Takes the server's next token, or the empty one that comes with its verdict.
+    /// Processes the server's next token, or the empty one that accompanies its result.
     pub fn step(&mut self, token: &[u8]) -> Result<ClientStep, SaslError> {
         check_length(token)?;
-        match std::mem::replace(&mut self.state, State::Over) {
+        match std::mem::replace(&mut self.state, State::Finished) {
             State::AwaitingToken => self.proceed(token).map(ClientStep::Response),
             State::AwaitingOffer => {
                 layer::check_offer(&self.context.unwrap(token)?)?;
-                self.state = State::AwaitingVerdict;
+                self.state = State::AwaitingResult;
                 Ok(ClientStep::Response(self.context.wrap(&layer::CHOICE)?))
             }
-            State::AwaitingVerdict => Ok(ClientStep::Accepted),
-            State::AwaitingStart | State::Over => Err(SaslError::Over),
+            State::AwaitingResult => Ok(ClientStep::Accepted),
+            State::AwaitingStart | State::Finished => Err(SaslError::Finished),
         }
     }
 
-    /// A step of the context. Where it has nothing more to say, the server gets an empty token.
+    /// Steps the context. When the context has no token, an empty one is sent.
     fn proceed(&mut self, token: &[u8]) -> Result<Vec<u8>, SaslError> {
         let (token, next) = match self.context.step(token)? {
             Progress::Continue(token) => (token, State::AwaitingToken),

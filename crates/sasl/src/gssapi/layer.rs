@@ -1,21 +1,21 @@
-//! The last two messages of RFC 4752, section 3: the server says which layers it has to protect what follows
-//! the login, the client which one it takes, and who it wants to be. We have none and take none.
+//! The last two messages of RFC 4752, section 3: the server lists its layers for protecting what follows
+//! the login; the client chooses one and names the identity it wants. We support no layer and choose none.
 //!
-//! Both are one byte of flags, three bytes with the longest message that the sender takes in a layer (zero
-//! where there is none), and in the client's message a name in UTF-8.
+//! Both are one byte of flags and three bytes with the longest message that the sender accepts in a layer
+//! (zero if there is none); the client's message ends with a name in UTF-8.
 
 use crate::SaslError;
 
-/// The flag for no layer at all.
+/// The flag for "no layer".
 const NO_LAYER: u8 = 1;
 const HEADER_BYTES: usize = 4;
 
 /// The server's message.
 pub(super) const OFFER: [u8; HEADER_BYTES] = [NO_LAYER, 0, 0, 0];
-/// The client's message. It names nobody, which means whoever the ticket is for.
+/// The client's message. It has no name, which means the ticket's owner.
 pub(super) const CHOICE: [u8; HEADER_BYTES] = OFFER;
 
-/// Whether the server lets us do without a layer.
+/// Checks that the server allows a connection without a layer.
 pub(super) fn check_offer(offer: &[u8]) -> Result<(), SaslError> {
     match offer {
         [layers, _, _, _] if layers & NO_LAYER != 0 => Ok(()),
@@ -24,7 +24,7 @@ pub(super) fn check_offer(offer: &[u8]) -> Result<(), SaslError> {
     }
 }
 
-/// Whom the client wants to be, if it does without a layer and says so.
+/// Returns the identity that the client requests, if it chooses no layer.
 pub(super) fn read_choice(choice: &[u8]) -> Result<Option<&str>, SaslError> {
     let (header, name) = choice.split_at_checked(HEADER_BYTES).ok_or(SaslError::MalformedLayers)?;
     if header[0] != NO_LAYER {
@@ -51,7 +51,7 @@ mod tests {
     #[test]
     fn a_choice_is_one_layer_and_maybe_a_name() {
         assert_eq!(read_choice(&CHOICE), Ok(None));
-        // The JDK's client says how much it would take in a layer, though it wants none.
+        // The JDK's client states a maximum length even though it chooses no layer.
         assert_eq!(read_choice(b"\x01\x01\0\0ann@HERD"), Ok(Some("ann@HERD")));
         assert_eq!(read_choice(b"\x02\0\0\0ann"), Err(SaslError::Protection));
         assert_eq!(read_choice(b"\x03\0\0\0ann"), Err(SaslError::Protection));

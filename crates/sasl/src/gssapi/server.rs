@@ -1,5 +1,5 @@
-//! The side with the service's keys. Apache: `SecurityUtils.createSaslServer`, `SaslServerCallbackHandler`
-//! and `SaslQuorumServerCallbackHandler`, around the JDK's `GssKrb5Server`.
+//! The server, which has the service's keys. Apache: `SecurityUtils.createSaslServer`,
+//! `SaslServerCallbackHandler` and `SaslQuorumServerCallbackHandler`, around the JDK's `GssKrb5Server`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,17 +11,18 @@ use crate::SaslError;
 use crate::exchange::{Accepted, AuthorizedId, ServerStep, shown};
 use crate::kerberos::{ClientNames, PrincipalName};
 
-/// Who of those with a ticket for the service is let in, and under which name.
+/// Which owners of a ticket for the service are accepted, and under which names.
 #[derive(Clone, Debug)]
 pub enum Admission {
-    /// Clients: everybody for whom there is a rule, under the name that it makes. Whom a client wants to
-    /// be is not looked at, for clients send all kinds of things there.
+    /// Clients: everyone to whom a rule applies, under the name that the rule gives. The identity that a
+    /// client requests is ignored, because clients send all kinds of values there.
     ///
-    /// We differ from Apache where no rule applies: it lets the client in under the name that it wants to
-    /// have; we do not let it in.
+    /// Apache differs where no rule applies: it accepts the client under the name that it requests; we
+    /// reject it.
     Clients(Arc<ClientNames>),
-    /// Servers of an ensemble: `name/host@REALM` with one of these hosts, under just that name. A name
-    /// without a host is no server's (CVE-2023-44981). Hosts are compared without regard to case.
+    /// Servers of an ensemble: `name/host@REALM` with one of these hosts, under exactly that name. A name
+    /// without a host never belongs to a server (CVE-2023-44981). Hosts are compared without regard to
+    /// case.
     Servers {
         /// In lower case.
         hosts: BTreeSet<String>,
@@ -29,12 +30,12 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// Servers of these hosts.
+    /// Accepts servers on these hosts.
     pub fn servers<'a>(hosts: impl IntoIterator<Item = &'a str>) -> Self {
         Admission::Servers { hosts: hosts.into_iter().map(str::to_ascii_lowercase).collect() }
     }
 
-    /// The name under which somebody is let in who has proven to be `principal`.
+    /// Returns the name under which `principal`, once authenticated, is accepted.
     pub fn admit(&self, principal: &str, wanted: Option<&str>) -> Result<AuthorizedId, SaslError> {
         let name = PrincipalName::parse(principal)?;
         match self {
@@ -52,7 +53,7 @@ impl Admission {
     }
 }
 
-/// One login, seen from the server.
+/// The server's side of one login.
 #[derive(Debug)]
 pub struct Server<Context> {
     context: Context,
@@ -63,36 +64,36 @@ pub struct Server<Context> {
 #[derive(Debug)]
 enum State {
     AwaitingToken,
-    /// The context stands and its last token is with the client, which has to ask for the rest.
-    AwaitingAsking,
+    /// The context is established and its last token sent; the client has to ask for the rest.
+    AwaitingOfferRequest,
     AwaitingChoice,
-    Over,
+    Finished,
 }
 
 impl<Context: AcceptingContext> Server<Context> {
-    /// Awaits a client. The context must not have been stepped.
+    /// Waits for a client. The context must not have been stepped.
     #[must_use]
     pub fn new(context: Context, admission: Admission) -> Self {
         Server { context, admission, state: State::AwaitingToken }
     }
 
-    /// Takes the client's next token.
+    /// Processes the client's next token.
     pub fn step(&mut self, token: &[u8]) -> Result<ServerStep, SaslError> {
-        // Whatever goes wrong below, there is no second try.
-        let state = std::mem::replace(&mut self.state, State::Over);
+        // Any failure below is final.
+        let state = std::mem::replace(&mut self.state, State::Finished);
         check_length(token)?;
         match state {
             State::AwaitingToken if token.is_empty() => Err(SaslError::NoTicket),
             State::AwaitingToken => match self.context.step(token)? {
                 Progress::Continue(token) => Ok(self.challenge(token, State::AwaitingToken)),
                 Progress::Established(Some(token)) => {
-                    Ok(self.challenge(token, State::AwaitingAsking))
+                    Ok(self.challenge(token, State::AwaitingOfferRequest))
                 }
                 Progress::Established(None) => self.offer(),
             },
-            State::AwaitingAsking => self.offer(),
-            State::AwaitingChoice => self.judge(token).map(ServerStep::Accepted),
-            State::Over => Err(SaslError::Over),
+            State::AwaitingOfferRequest => self.offer(),
+            State::AwaitingChoice => self.verify(token).map(ServerStep::Accepted),
+            State::Finished => Err(SaslError::Finished),
         }
     }
 
@@ -106,7 +107,7 @@ impl<Context: AcceptingContext> Server<Context> {
         Ok(self.challenge(offer, State::AwaitingChoice))
     }
 
-    fn judge(&mut self, token: &[u8]) -> Result<Accepted, SaslError> {
+    fn verify(&mut self, token: &[u8]) -> Result<Accepted, SaslError> {
         let choice = self.context.unwrap(token)?;
         let wanted = layer::read_choice(&choice)?;
         let principal = self.context.initiator()?;

@@ -1,5 +1,5 @@
-//! Whole exchanges with contexts that know no Kerberos: a token is the initiator's name, and a message is
-//! wrapped by its beginning.
+//! Whole exchanges with fake contexts instead of Kerberos: a token is the initiator's name, and a message
+//! is wrapped by a prefix.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use crate::SaslError;
 use crate::exchange::{ClientStep, ServerStep};
 use crate::kerberos::{Appended, ClientNames, NameRules};
 
-/// A side of a context. The initiator shows its name; the acceptor answers, if it is to.
-struct Pretended {
+/// One side of a fake context. The initiator sends its name; the acceptor answers if `answers` is set.
+struct FakeContext {
     name: String,
     answers: bool,
     is_acceptor: bool,
@@ -17,7 +17,7 @@ struct Pretended {
 
 const PROOF: &[u8] = b"the service's proof";
 
-impl SecurityContext for Pretended {
+impl SecurityContext for FakeContext {
     fn step(&mut self, token: &[u8]) -> Result<Progress, GssapiError> {
         match (self.is_acceptor, token) {
             (false, b"") if self.answers => Ok(Progress::Continue(self.name.clone().into_bytes())),
@@ -40,22 +40,22 @@ impl SecurityContext for Pretended {
     }
 }
 
-impl AcceptingContext for Pretended {
+impl AcceptingContext for FakeContext {
     fn initiator(&mut self) -> Result<String, GssapiError> {
         Ok(self.name.clone())
     }
 }
 
 fn failure() -> GssapiError {
-    GssapiError::Failed { doing: "pretending", reason: "no such token".to_owned() }
+    GssapiError::Failed { problem: "fake", reason: "no such token".to_owned() }
 }
 
-fn initiator(name: &str, answers: bool) -> Client<Pretended> {
-    Client::new(Pretended { name: name.to_owned(), answers, is_acceptor: false })
+fn initiator(name: &str, answers: bool) -> Client<FakeContext> {
+    Client::new(FakeContext { name: name.to_owned(), answers, is_acceptor: false })
 }
 
-fn acceptor(answers: bool, admission: Admission) -> Server<Pretended> {
-    Server::new(Pretended { name: String::new(), answers, is_acceptor: true }, admission)
+fn acceptor(answers: bool, admission: Admission) -> Server<FakeContext> {
+    Server::new(FakeContext { name: String::new(), answers, is_acceptor: true }, admission)
 }
 
 fn clients() -> Admission {
@@ -67,7 +67,7 @@ fn clients() -> Admission {
     }))
 }
 
-/// Plays a login; how many tokens the client sent, and as whom it was let in.
+/// Runs a login; returns how many tokens the client sent and the accepted name.
 fn play(name: &str, answers: bool, admission: Admission) -> Result<(usize, String), SaslError> {
     let (mut client, mut server) = (initiator(name, answers), acceptor(answers, admission));
     let mut token = client.open()?;
@@ -75,7 +75,7 @@ fn play(name: &str, answers: bool, admission: Admission) -> Result<(usize, Strin
         match server.step(&token)? {
             ServerStep::Challenge(challenge) => match client.step(&challenge)? {
                 ClientStep::Response(response) => token = response,
-                ClientStep::Accepted => panic!("satisfied too early"),
+                ClientStep::Accepted => panic!("accepted too early"),
             },
             ServerStep::Accepted(accepted) => {
                 assert_eq!(client.step(&accepted.token), Ok(ClientStep::Accepted));
@@ -83,7 +83,7 @@ fn play(name: &str, answers: bool, admission: Admission) -> Result<(usize, Strin
             }
         }
     }
-    unreachable!("a login has an end");
+    unreachable!("a login ends");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_login_with_and_without_the_servers_proof() {
 }
 
 #[test]
-fn a_client_without_a_rule_stays_out() {
+fn a_client_without_a_rule_is_rejected() {
     assert!(matches!(play("ann@OTHER", true, clients()), Err(SaslError::NoRule(_))));
     assert!(matches!(play("a/b/c@HERD", true, clients()), Err(SaslError::BadPrincipal(_))));
 }
@@ -105,7 +105,7 @@ fn servers_are_those_whose_host_is_a_members() {
     for name in ["zk/a.example@HERD", "learner/b.example@HERD", "zk/A.EXAMPLE@HERD"] {
         assert_eq!(play(name, true, members()), Ok((3, name.to_owned())));
     }
-    // CVE-2023-44981: a name without a host was not looked at, and let in.
+    // CVE-2023-44981: a name without a host was accepted without a check.
     for name in ["zk@HERD", "a.example@HERD", "zk/c.example@HERD", "zk/a.example.evil@HERD"] {
         let error = play(name, true, members()).unwrap_err();
         assert_eq!(error, SaslError::NoMember { principal: name.to_owned() });
@@ -113,7 +113,7 @@ fn servers_are_those_whose_host_is_a_members() {
     assert!(play(r"zk\/a.example@HERD", true, members()).is_err());
 }
 
-/// Hands a server the client's name and this as the last message.
+/// Passes the client's name to a server, and this as the last message.
 fn choose(admission: Admission, message: &[u8]) -> Result<ServerStep, SaslError> {
     let mut server = acceptor(false, admission);
     server.step(b"zk/a@HERD").unwrap();
@@ -121,7 +121,7 @@ fn choose(admission: Admission, message: &[u8]) -> Result<ServerStep, SaslError>
 }
 
 #[test]
-fn whom_a_client_wants_to_be_is_its_own_business_and_a_servers_is_not() {
+fn a_clients_requested_identity_is_ignored_and_a_servers_is_checked() {
     let accepted = |step| match step {
         Ok(ServerStep::Accepted(accepted)) => accepted.id.into_string(),
         other => panic!("{other:?}"),
@@ -134,24 +134,24 @@ fn whom_a_client_wants_to_be_is_its_own_business_and_a_servers_is_not() {
 }
 
 #[test]
-fn what_does_not_fit_ends_the_exchange() {
+fn invalid_tokens_end_the_exchange() {
     assert_eq!(choose(clients(), b"wrapped \x02\0\0\0"), Err(SaslError::Protection));
     assert_eq!(choose(clients(), b"wrapped \x01"), Err(SaslError::MalformedLayers));
     assert!(matches!(choose(clients(), b"\x01\0\0\0"), Err(SaslError::Gssapi(_))));
     let mut server = acceptor(true, clients());
     assert_eq!(server.step(b""), Err(SaslError::NoTicket));
-    assert_eq!(server.step(b"ann@HERD"), Err(SaslError::Over));
+    assert_eq!(server.step(b"ann@HERD"), Err(SaslError::Finished));
     let long = vec![b'@'; TOKEN_BYTES_MAX + 1];
     let too_long = SaslError::TokenTooLong { bytes: long.len(), bytes_max: TOKEN_BYTES_MAX };
     assert_eq!(acceptor(true, clients()).step(&long), Err(too_long));
 }
 
 #[test]
-fn a_client_sees_the_server_proven_before_it_is_in() {
+fn a_client_authenticates_the_server_first() {
     let mut client = initiator("ann@HERD", true);
     client.open().unwrap();
-    assert!(matches!(client.step(b"somebody else's proof"), Err(SaslError::Gssapi(_))));
-    assert_eq!(client.step(PROOF), Err(SaslError::Over));
+    assert!(matches!(client.step(b"another service's proof"), Err(SaslError::Gssapi(_))));
+    assert_eq!(client.step(PROOF), Err(SaslError::Finished));
     let mut client = initiator("ann@HERD", true);
     client.open().unwrap();
     client.step(PROOF).unwrap();

@@ -1,4 +1,4 @@
-//! Words, quoted texts and marks of a JAAS file, by the rules that the JDK sets its `StreamTokenizer` to.
+//! Splits a JAAS file into words, quoted texts and marks, by the rules of the JDK's `StreamTokenizer`.
 
 use std::iter::Peekable;
 use std::str::Chars;
@@ -6,7 +6,7 @@ use std::str::Chars;
 use super::JaasError;
 use crate::Secret;
 
-/// What a file consists of. Text may be a password, so it is a secret wherever it stands.
+/// The tokens of a file. Text may be a password, so it is always a secret.
 pub(super) enum Token {
     Text(Secret),
     Mark(Mark),
@@ -21,7 +21,7 @@ pub(super) enum Mark {
 }
 
 impl Token {
-    /// What it is, without saying what it holds.
+    /// Describes the kind of token, without its content.
     pub(super) fn kind(&self) -> &'static str {
         match self {
             Token::Text(_) => "text",
@@ -33,13 +33,13 @@ impl Token {
     }
 }
 
-/// A token and the line that it starts in.
+/// A token and the line where it starts.
 pub(super) struct Lexeme {
     pub(super) token: Token,
     pub(super) line: usize,
 }
 
-/// The part of a file that is not read yet.
+/// The rest of the file.
 pub(super) struct Tokens<'a> {
     chars: Peekable<Chars<'a>>,
     line: usize,
@@ -50,12 +50,12 @@ impl<'a> Tokens<'a> {
         Tokens { chars: text.chars().peekable(), line: 1 }
     }
 
-    /// The line that reading has come to.
+    /// The current line.
     pub(super) fn line(&self) -> usize {
         self.line
     }
 
-    /// The next token; `None` at the end of the file.
+    /// Returns the next token; `None` at the end of the file.
     pub(super) fn next(&mut self) -> Result<Option<Lexeme>, JaasError> {
         self.skip_blanks_and_comments()?;
         let line = self.line;
@@ -102,7 +102,7 @@ impl<'a> Tokens<'a> {
     }
 
     fn skip_long_comment(&mut self) -> Result<(), JaasError> {
-        let start = self.stray("comment is never closed by `*/`");
+        let start = self.stray("comment is not closed by `*/`");
         self.take();
         while let Some(char) = self.take() {
             if char == '*' && self.chars.next_if_eq(&'/').is_some() {
@@ -121,7 +121,7 @@ impl<'a> Tokens<'a> {
     }
 
     fn quoted(&mut self) -> Result<Secret, JaasError> {
-        let open = self.stray("quotes are not closed by the end of the line");
+        let open = self.stray("unclosed quotes at the end of the line");
         let mut text = String::new();
         loop {
             match self.take() {
@@ -136,8 +136,8 @@ impl<'a> Tokens<'a> {
         }
     }
 
-    /// The character that an escape stands for. One that has no meaning of its own stands for itself,
-    /// so `\"` is `"`.
+    /// Returns the character that an escape stands for. A character without special meaning stands for
+    /// itself, so `\"` is `"`.
     fn escaped(&mut self) -> Option<char> {
         Some(match self.take()? {
             digit @ '0'..='7' => self.octal(digit),
@@ -152,7 +152,7 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    /// Up to three digits, as long as they make no more than `\377`.
+    /// Reads up to three octal digits, up to `\377`.
     fn octal(&mut self, first: char) -> char {
         let mut digits = String::from(first);
         let digits_max = if first <= '3' { 3 } else { 2 };
@@ -166,7 +166,8 @@ impl<'a> Tokens<'a> {
 
     fn take(&mut self) -> Option<char> {
         let taken = self.chars.next()?;
-        // `\r\n` is one end of a line, counted at its second half.
+        // `\r
+        // ` is one line end, counted at its second character.
         if taken == '\n' || (taken == '\r' && self.chars.peek() != Some(&'\n')) {
             self.line += 1;
         }
@@ -190,12 +191,12 @@ fn is_word_part(char: char) -> bool {
     is_word_start(char) || char.is_ascii_digit() || matches!(char, '.' | '-')
 }
 
-/// What to do about a character that no token starts with.
+/// Returns advice about a character that cannot start a token.
 fn advice(char: char) -> &'static str {
     match char {
-        '#' => "`#` starts no comment here: use `//` or `/* */`",
-        '\'' => "texts stand in double quotes, not in single ones",
-        '0'..='9' | '.' | '-' => "what begins with a digit, `.` or `-` must stand in double quotes",
-        _ => "a character that must stand in double quotes",
+        '#' => "`#` does not start a comment here: use `//` or `/* */`",
+        '\'' => "use double quotes, not single quotes",
+        '0'..='9' | '.' | '-' => "put text that starts with a digit, `.` or `-` in double quotes",
+        _ => "put text with this character in double quotes",
     }
 }

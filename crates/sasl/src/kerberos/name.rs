@@ -4,15 +4,15 @@ use std::fmt;
 
 use crate::exchange::shown;
 
-/// Text that is no name of a principal.
+/// The text is not a principal's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a Kerberos name of the form name@REALM or name/host@REALM")]
 pub struct BadName {
-    /// It, cut if it is long.
+    /// The text, truncated if it is long.
     pub text: String,
 }
 
-/// The name of somebody in Kerberos: one or two parts, and the realm, if it is said.
+/// A principal's name: one or two parts, and an optional realm.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PrincipalName {
     name: String,
@@ -21,9 +21,9 @@ pub struct PrincipalName {
 }
 
 impl PrincipalName {
-    /// Takes a name apart. One with more than two parts is refused, as in Apache, and so is one that has a
-    /// separator inside of a part: the library writes it with a backslash, and what Apache would take for
-    /// the host behind it is none.
+    /// Parses a name. A name with more than two parts is rejected, as in Apache, and so is one with a
+    /// separator inside a part: the library writes it with a backslash, and what Apache would take for the
+    /// host after it is not one.
     pub fn parse(text: &str) -> Result<Self, BadName> {
         let bad = || BadName { text: shown(text) };
         if text.contains('\\') || text.contains(char::is_control) {
@@ -55,13 +55,13 @@ impl PrincipalName {
         &self.name
     }
 
-    /// The second part, which is a host by custom.
+    /// The second part: a host, by convention.
     #[must_use]
     pub fn host(&self) -> Option<&str> {
         self.host.as_deref()
     }
 
-    /// The realm, if it is said.
+    /// The realm, if given.
     #[must_use]
     pub fn realm(&self) -> Option<&str> {
         self.realm.as_deref()
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_taken_apart() {
+    fn a_name_is_parsed() {
         check("ann@HERD", "ann", None, Some("HERD"));
         check("zk/a.example@HERD", "zk", Some("a.example"), Some("HERD"));
         check("zk/a.example", "zk", Some("a.example"), None);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_name_is_refused() {
+    fn invalid_names_are_rejected() {
         let odd =
             ["", "@", "ann@", "@HERD", "zk/@HERD", "/a@HERD", "zk/a/b@HERD", "a@B@C", "a@B/c"];
         for text in odd {
@@ -103,9 +103,9 @@ mod tests {
         }
     }
 
-    /// A user may be called `zk/a`, all in one part. It must not pass for the server `zk` of the host `a`.
+    /// A user may be called `zk/a`, in a single part. It must not pass for the server `zk` on host `a`.
     #[test]
-    fn a_separator_inside_of_a_part_is_no_separator() {
+    fn a_separator_inside_a_part_is_rejected() {
         for text in [r"zk\/a@HERD", r"ann\@HERD@OTHER", "ann\n@HERD", "ann\\n@HERD"] {
             assert!(PrincipalName::parse(text).is_err(), "{text}");
         }

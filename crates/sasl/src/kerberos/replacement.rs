@@ -1,10 +1,10 @@
-//! What takes the place of a match, as Java writes it (`Matcher.replaceAll`): `$1` is the first group, `\$` a
-//! dollar sign. The crate `regex` has another notation (`$1a` is a group called `1a` there), so that texts
-//! from Apache's configurations are translated.
+//! Replacement text in Java's notation (`Matcher.replaceAll`): `$1` is the first group, `\$` a dollar sign.
+//! The crate `regex` has another notation (there, `$1a` is the group named `1a`), so texts from Apache
+//! configurations are translated.
 
 use regex::{Captures, Regex};
 
-/// Text with places for groups.
+/// Text with references to groups.
 #[derive(Clone, Debug)]
 pub(super) struct Replacement(Vec<Piece>);
 
@@ -15,7 +15,7 @@ enum Piece {
 }
 
 impl Replacement {
-    /// Reads a replacement for matches of a pattern. `Err` says what is wrong.
+    /// Parses a replacement for matches of a pattern. `Err` is the problem.
     pub fn parse(text: &str, pattern: &Regex) -> Result<Self, &'static str> {
         let groups = pattern.captures_len();
         let mut pieces = Vec::new();
@@ -25,9 +25,8 @@ impl Replacement {
                 '\\' => Piece::Text(rest.next().ok_or("a `\\` at the end escapes nothing")?),
                 '$' => {
                     let digit = rest.next().and_then(digit);
-                    let mut group =
-                        digit.ok_or("behind `$` there must be the number of a group")?;
-                    // As in Java, further digits belong to it as long as there is such a group.
+                    let mut group = digit.ok_or("`$` must be followed by a group number")?;
+                    // As in Java, further digits belong to the number if such a group exists.
                     while let Some(longer) = rest.peek().copied().and_then(digit_behind(group))
                         && longer < groups
                     {
@@ -46,7 +45,7 @@ impl Replacement {
         Ok(Replacement(pieces))
     }
 
-    /// The text for one match.
+    /// Returns the text for one match.
     pub fn expand(&self, captures: &Captures<'_>) -> String {
         let mut text = String::new();
         for piece in &self.0 {
@@ -84,7 +83,7 @@ mod tests {
     fn groups_are_written_as_in_java() {
         check("(a)(b)", "$2$1", "ab", "ba");
         check("(a)(b)", "$2x", "ab", "bx");
-        // There is no group 12, so this is the first one and a 2.
+        // There is no group 12, so this is group 1 and the digit 2.
         check("(a)(b)", "$12", "ab", "a2");
         check("(a)|(b)", "<$2>", "a", "<>");
         check("a", r"\$1\\", "a", r"$1\");
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_java_refuses_is_refused() {
+    fn what_java_rejects_is_rejected() {
         let pattern = Regex::new("(a)").unwrap();
         for text in ["$", "$x", "$2", "\\"] {
             assert!(Replacement::parse(text, &pattern).is_err(), "{text}");

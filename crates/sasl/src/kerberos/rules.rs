@@ -1,14 +1,14 @@
-//! Rules that make short names of principals (`zookeeper.security.auth_to_local`), and the name that stands
-//! in ACLs. Apache: `KerberosName`, `SaslServerCallbackHandler`.
+//! Rules that map principals to short names (`zookeeper.security.auth_to_local`), and the name used in
+//! ACLs. Apache: `KerberosName`, `SaslServerCallbackHandler`.
 //!
 //! A rule is `DEFAULT`, which takes the first part of a name in the default realm, or
-//! `RULE:[parts:format](pattern)s/from/to/g`. It is for names of so many parts. The format puts them
-//! together: `$0` is the realm, `$1` the first part. If all of that matches the pattern, every `from` (the
-//! first one, without `g`) becomes `to`. Pattern and replacement may be missing. The first rule that is for a
-//! name decides.
+//! `RULE:[parts:format](pattern)s/from/to/g`, which applies to names with `parts` parts. The format joins
+//! the parts: `$0` is the realm, `$1` the first part. If the pattern matches the whole result, every `from`
+//! (only the first, without `g`) is replaced by `to`. Pattern and replacement are optional. The first rule
+//! that applies to a name decides.
 //!
-//! Patterns are those of the crate `regex`: as Java's, but without looking around and back references. What
-//! cannot be read is refused when it is read, and not, as in Apache, at the first login that comes upon it.
+//! Patterns are those of the crate `regex`: as in Java, but without lookaround and back references. An
+//! invalid rule is rejected when it is parsed and not, as in Apache, at the first login that uses it.
 
 use regex::{Captures, Regex};
 
@@ -16,31 +16,31 @@ use super::PrincipalName;
 use super::replacement::Replacement;
 use crate::exchange::shown;
 
-/// Text that is no list of rules.
+/// The text is not a list of rules.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{problem}, at `{at}`; a rule is `DEFAULT` or `RULE:[parts:format](pattern)s/from/to/g`")]
 pub struct BadRules {
     /// What is wrong.
     pub problem: String,
-    /// Where, as the text from there on, cut if it is long.
+    /// The rest of the text from the error on, truncated if it is long.
     pub at: String,
 }
 
-/// A principal for whom no rule makes a name.
+/// No rule gives a usable name for a principal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoRule {
-    /// None is for it.
-    #[error("no rule of security.auth_to_local is for {principal}")]
+    /// No rule applies.
+    #[error("no rule of security.auth_to_local applies to {principal}")]
     NoneApplies {
-        /// Who.
+        /// The principal.
         principal: String,
     },
-    /// One is, and it makes a name that looks like a principal's again.
-    #[error("security.auth_to_local makes {made:?} of {principal}, which has a `/` or `@`")]
+    /// A rule applies, but its result looks like a principal's name again.
+    #[error("security.auth_to_local maps {principal} to {made:?}, which contains a `/` or `@`")]
     NotSimple {
-        /// Who.
+        /// The principal.
         principal: String,
-        /// The name.
+        /// The result.
         made: String,
     },
 }
@@ -77,7 +77,7 @@ struct Change {
 }
 
 impl NameRules {
-    /// Reads rules, which follow each other with or without blanks in between.
+    /// Parses rules, with or without blanks between them.
     pub fn parse(text: &str) -> Result<Self, BadRules> {
         let mut reader = Reader { rest: text.trim_start() };
         let mut rules = Vec::new();
@@ -88,14 +88,14 @@ impl NameRules {
         Ok(NameRules(rules))
     }
 
-    /// The short name of a principal.
+    /// Returns the short name of a principal.
     pub fn short_name(
         &self,
         principal: &PrincipalName,
         default_realm: &str,
     ) -> Result<String, NoRule> {
         let (Some(realm), name) = (principal.realm(), principal.name()) else {
-            // Who is of no realm has a short name already.
+            // A name without a realm is already short.
             return Ok(principal.name().to_owned());
         };
         let made = self.0.iter().find_map(|rule| match rule {
@@ -140,7 +140,7 @@ impl FormatPiece {
 
 impl Change {
     fn apply(&self, text: &str) -> String {
-        // To replace none means to replace all.
+        // Zero replacements means all.
         let times = if self.everywhere { 0 } else { 1 };
         let expand = |found: &Captures<'_>| self.to.expand(found);
         self.from.replacen(text, times, expand).into_owned()
@@ -158,16 +158,16 @@ impl<'a> Reader<'a> {
             return Ok(Rule::Default);
         }
         self.expect("RULE:[", "expected `DEFAULT` or `RULE:[`")?;
-        let parts = self.until(':', "expected `:` behind the number of parts")?;
+        let parts = self.until(':', "expected `:` after the number of parts")?;
         let parts: usize =
-            parts.parse().map_err(|_| self.bad(format!("`{parts}` is no number of parts")))?;
-        let format = self.until(']', "expected `]` behind the format")?;
+            parts.parse().map_err(|_| self.bad(format!("`{parts}` is not a number of parts")))?;
+        let format = self.until(']', "expected `]` after the format")?;
         let format = self.format(format, parts)?;
         let pattern = match self.take("(") {
-            true => Some(self.until(')', "expected `)` behind the pattern")?),
+            true => Some(self.until(')', "expected `)` after the pattern")?),
             false => None,
         };
-        // The whole text has to match.
+        // The pattern has to match the whole text.
         let pattern = pattern.map(|pattern| self.regex(&format!("^(?:{pattern})$"))).transpose()?;
         let change = self.take("s/").then(|| self.change()).transpose()?;
         Ok(Rule::Formatted(FormattedRule { parts, format, pattern, change }))
@@ -181,7 +181,7 @@ impl<'a> Reader<'a> {
             let digits = text.find(|char: char| !char.is_ascii_digit()).unwrap_or(text.len());
             let (number, text) = text.split_at(digits);
             let part = number.parse().ok().filter(|part| *part <= parts).ok_or_else(|| {
-                self.bad(format!("`${number}` of the format is none of $0 to ${parts}"))
+                self.bad(format!("`${number}` in the format is not one of $0 to ${parts}"))
             })?;
             pieces.extend([FormatPiece::Part(part), FormatPiece::Text(text.to_owned())]);
         }
@@ -189,9 +189,9 @@ impl<'a> Reader<'a> {
     }
 
     fn change(&mut self) -> Result<Change, BadRules> {
-        let from = self.until('/', "expected `/` behind the text to replace")?;
+        let from = self.until('/', "expected `/` after the text to replace")?;
         let from = self.regex(from)?;
-        let to = self.until('/', "expected `/` behind the replacement")?;
+        let to = self.until('/', "expected `/` after the replacement")?;
         let to = Replacement::parse(to, &from).map_err(|problem| self.bad(problem))?;
         Ok(Change { from, to, everywhere: self.take("g") })
     }
@@ -200,7 +200,7 @@ impl<'a> Reader<'a> {
         Regex::new(pattern).map_err(|error| {
             let text = error.to_string();
             let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
-            self.bad(format!("the pattern cannot be read: {reason}"))
+            self.bad(format!("invalid pattern: {reason}"))
         })
     }
 
@@ -226,30 +226,30 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// What clients are called in ACLs.
+/// The names of clients in ACLs.
 #[derive(Clone, Debug)]
 pub struct ClientNames {
-    /// From a principal to a short name.
+    /// Maps principals to short names.
     pub rules: NameRules,
-    /// The realm that `DEFAULT` is for.
+    /// The realm to which `DEFAULT` applies.
     pub default_realm: String,
-    /// Behind the short name: `/` and the host, if there is one (`kerberos.removeHostFromPrincipal`).
+    /// After the short name: `/` and the host, if there is one (`kerberos.removeHostFromPrincipal`).
     pub host: Appended,
-    /// Behind that: `@` and the realm (`kerberos.removeRealmFromPrincipal`).
+    /// After that: `@` and the realm (`kerberos.removeRealmFromPrincipal`).
     pub realm: Appended,
 }
 
-/// Whether a part of a principal is put behind its short name.
+/// Whether a part of the principal is appended to the short name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Appended {
-    /// It is.
+    /// It is appended.
     Kept,
     /// It is not.
     Removed,
 }
 
 impl ClientNames {
-    /// What a principal is called.
+    /// Returns a principal's name in ACLs.
     pub fn name_of(&self, principal: &PrincipalName) -> Result<String, NoRule> {
         let mut name = self.rules.short_name(principal, &self.default_realm)?;
         for (mark, part, appended) in

@@ -1,4 +1,4 @@
-//! Bytes from strangers: whatever comes, there is an answer or an error, and no panic.
+//! Arbitrary input: every input gives an answer or an error, and never a panic.
 
 use herdsman_sasl::JaasFile;
 use herdsman_sasl::digest_md5::Service;
@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 use super::{challenge, client, response, server};
 
-/// Pieces of which tokens are made, so that random ones get further than their first byte.
+/// Builds tokens from fragments, so that random ones get past the first byte.
 fn token() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         any::<u8>().prop_map(|byte| vec![byte]),
@@ -41,7 +41,7 @@ fn token() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn no_token_lets_a_stranger_in(token in token()) {
+    fn no_random_token_is_accepted(token in token()) {
         let mut server = server(&Service::CLIENT_PORT, &[("bob", "secret")]);
         challenge(&mut server);
         prop_assert!(server.step(&token).is_err());
@@ -56,12 +56,12 @@ proptest! {
     }
 
     #[test]
-    fn no_file_is_too_strange(text in "([a-z$_.{};=\"\\\\/*# \n-]|\\PC){0,60}") {
+    fn any_file_is_parsed_or_rejected(text in "([a-z$_.{};=\"\\\\/*# \n-]|\\PC){0,60}") {
         let _ = JaasFile::parse(&text);
     }
 
     #[test]
-    fn no_rule_and_no_principal_is_too_strange(
+    fn any_rules_and_principals_are_parsed_or_rejected(
         rules in "(DEFAULT|RULE:\\[[0-3]:|\\]|s/|[$@/()\\\\a-c1-9 g*]|\\PC){0,20}",
         principal in "[ab/@\\\\.]{0,8}",
     ) {
@@ -71,9 +71,9 @@ proptest! {
         }
     }
 
-    /// Whoever is let in as a server is `name/host@REALM` with a host of the list, to the letter.
+    /// Every principal accepted as a server is exactly `name/host@REALM` with a host of the list.
     #[test]
-    fn no_name_passes_for_a_servers(principal in "(zk|a|H|/a@|/|@|\\\\){1,5}") {
+    fn only_members_are_accepted_as_servers(principal in "(zk|a|H|/a@|/|@|\\\\){1,5}") {
         if Admission::servers(["a"]).admit(&principal, None).is_ok() {
             let (name, realm) = principal.split_once("/a@").expect("the host is a");
             prop_assert!(!name.contains(['/', '@', '\\']) && !realm.contains(['/', '@', '\\']));
@@ -81,7 +81,7 @@ proptest! {
         }
     }
 
-    /// Errors come from files that hold passwords: cut one anywhere and look at what is said.
+    /// Errors come from files that contain passwords: cut one anywhere and check the error.
     #[test]
     fn no_error_repeats_a_value(cut in 0usize..400, with in "[{};=\"/# ]") {
         let file = "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  \

@@ -2,7 +2,7 @@
 
 use herdsman_sasl::{ControlFlag, JaasFile};
 
-/// The options of the only module of section `S`, as `name=value` with a `|` between.
+/// Returns the options of the only module of section `S`, as `name=value` separated by `|`.
 fn options(body: &str) -> Result<String, String> {
     let file =
         JaasFile::parse(&format!("S {{ c required {body}; }};")).map_err(|e| e.to_string())?;
@@ -57,44 +57,42 @@ fn values_are_words_or_quoted_texts() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named_with_its_line() {
+fn errors_name_the_line() {
     for (text, expected) in [
-        ("S", "line 1: expected `{` behind the name of a section, found the end of the file"),
-        ("{ }", "line 1: expected the name of a section, found `{`"),
-        (
-            "S {\n",
-            "line 2: expected the class of a login module, or `}`, found the end of the file",
-        ),
-        ("S { };\n\n};", "line 3: expected the name of a section, found `}`"),
-        ("S { }\nT { };", "line 2: expected `;` behind the `}` of a section, found text"),
+        ("S", "line 1: expected `{` after the section name, found the end of the file"),
+        ("{ }", "line 1: expected a section name, found `{`"),
+        ("S {\n", "line 2: expected a login module class, or `}`, found the end of the file"),
+        ("S { };\n\n};", "line 3: expected a section name, found `}`"),
+        ("S { }\nT { };", "line 2: expected `;` after the `}` of a section, found text"),
         (
             "S { c required };",
-            "line 1: expected the name of an option, or `;` behind the last one, found `}`",
+            "line 1: expected an option name, or `;` after the last option, found `}`",
         ),
         (
             "S { c required a=b\n};",
-            "line 2: expected the name of an option, or `;` behind the last one, found `}`",
+            "line 2: expected an option name, or `;` after the last option, found `}`",
         ),
-        ("S { c required a b; };", "line 1: expected `=` behind the name of an option, found text"),
-        ("S { c required a=; };", "line 1: expected the value of an option, found `;`"),
+        ("S { c required a b; };", "line 1: expected `=` after the option name, found text"),
+        ("S { c required a=; };", "line 1: expected an option value, found `;`"),
         ("S { c required a=b; };\nS { };", "line 2: section `S` occurs twice"),
-        ("S {\r\n# x\r\n};", "line 2: `#` starts no comment here: use `//` or `/* */`"),
-        ("S { c required a='b'; };", "line 1: texts stand in double quotes, not in single ones"),
+        ("S {\r\n# x\r\n};", "line 2: `#` does not start a comment here: use `//` or `/* */`"),
+        ("S { c required a='b'; };", "line 1: use double quotes, not single quotes"),
         (
             "S { c required a=1; };",
-            "line 1: what begins with a digit, `.` or `-` must stand in double quotes",
+            "line 1: put text that starts with a digit, `.` or `-` in double quotes",
         ),
-        ("S { c required a=b@c; };", "line 1: a character that must stand in double quotes"),
-        ("S { c required a=\"b\n\"; };", "line 1: quotes are not closed by the end of the line"),
+        ("S { c required a=b@c; };", "line 1: put text with this character in double quotes"),
+        ("S { c required a=\"b\n\"; };", "line 1: unclosed quotes at the end of the line"),
         (
             "S { c required\nkeyTab=/etc/keytab; };",
             "line 2: `/` outside quotes: put paths and principals in double quotes",
         ),
-        ("S {\n/* \n", "line 2: comment is never closed by `*/`"),
+        ("S {\n/* \n", "line 2: comment is not closed by `*/`"),
     ] {
         assert_eq!(complaint(text), expected, "{text}");
     }
-    let flag = "line 1: expected required, requisite, sufficient or optional behind the class of a login module";
+    let flag =
+        "line 1: expected required, requisite, sufficient or optional after the login module class";
     assert_eq!(complaint("S { c user_a=b; };"), format!("{flag}, found something else"));
     assert_eq!(complaint("S { c; };"), format!("{flag}, found `;`"));
 }
@@ -110,6 +108,6 @@ fn system_properties_are_not_expanded() {
 #[test]
 fn long_files_are_not_read() {
     let long = " ".repeat(JaasFile::BYTES_MAX + 1);
-    assert_eq!(complaint(&long), "file of 1048577 bytes; at most 1048576 are read");
+    assert_eq!(complaint(&long), "file of 1048577 bytes, limit is 1048576");
     assert!(JaasFile::parse(&long[1..]).is_ok());
 }

@@ -1,4 +1,4 @@
-//! What the sections of a JAAS file mean.
+//! The meaning of the sections of a JAAS file.
 
 use herdsman_sasl::gssapi::{AcceptorKeys, InitiatorKeys};
 use herdsman_sasl::{JaasFile, Login, LoginError};
@@ -7,9 +7,9 @@ fn login(file: &str, section: &str) -> Result<Login, LoginError> {
     Login::from_file(&JaasFile::parse(file).expect("a good file"), section)
 }
 
-/// The error as an operator reads it.
+/// The error as an operator sees it.
 fn complaint(file: &str, section: &str) -> String {
-    login(file, section).expect_err("a useless section").to_string()
+    login(file, section).expect_err("an unusable section").to_string()
 }
 
 const FILE: &str = r#"
@@ -75,7 +75,7 @@ fn kerberos_sections_keep_their_options() {
 }
 
 #[test]
-fn a_section_for_kerberos_says_where_keys_or_tickets_are() {
+fn a_kerberos_section_must_name_keys_or_tickets() {
     let kerberos = |options: &str| {
         let class = "com.sun.security.auth.module.Krb5LoginModule";
         match login(&format!("S {{ {class} required {options}; }};"), "S") {
@@ -113,7 +113,7 @@ fn a_section_for_kerberos_says_where_keys_or_tickets_are() {
     assert!(nothing.ends_with("or use a ticket with `useTicketCache=true`"), "{nothing}");
 }
 
-/// Apache puts the options of all modules together.
+/// Apache combines the options of all modules.
 #[test]
 fn users_of_several_modules_are_all_known() {
     let class = "org.apache.zookeeper.server.auth.DigestLoginModule";
@@ -127,7 +127,7 @@ fn users_of_several_modules_are_all_known() {
 }
 
 #[test]
-fn a_useless_section_is_said_to_be_so_in_one_line() {
+fn unusable_sections_are_described_in_one_line() {
     assert_eq!(
         complaint(FILE, "Sever"),
         "no section `Sever` with a login module; the file has `Server`, `Client`, `KerberosServer`, \
@@ -140,7 +140,7 @@ fn a_useless_section_is_said_to_be_so_in_one_line() {
     assert!(complaint(FILE, "Empty").starts_with("no section `Empty` with a login module"));
     assert_eq!(
         complaint("S { com.example.Other required password=x; };", "S"),
-        "section `S`: login module `com.example.Other` is not known; use \
+        "section `S`: unknown login module `com.example.Other`; use \
          `org.apache.zookeeper.server.auth.DigestLoginModule` or \
          `com.sun.security.auth.module.Krb5LoginModule`"
     );
@@ -151,5 +151,5 @@ fn a_useless_section_is_said_to_be_so_in_one_line() {
     }
     let mixed =
         format!("S {{ {digest}; com.sun.security.auth.module.Krb5LoginModule required; }};");
-    assert!(complaint(&mixed, "S").contains("leave one kind"));
+    assert!(complaint(&mixed, "S").contains("keep one kind"));
 }

@@ -1,4 +1,4 @@
-//! Logins that succeed: RFC 2831's examples, and our two sides with all kinds of names.
+//! Successful logins: RFC 2831's examples, and our two sides with all kinds of names.
 
 use herdsman_sasl::digest_md5::{ClientStep, Nonce, ServerStep, Service};
 use herdsman_sasl::{SaslError, Secret, Users};
@@ -65,7 +65,7 @@ fn a_response_is_what_the_jdk_sends() {
     assert!(proof.is_some_and(|proof| proof.len() == 32), "{token}");
 }
 
-/// Cyrus remembers the nonce of an earlier login and starts with a whole response.
+/// Cyrus remembers the nonce of an earlier login and starts with a complete response.
 #[test]
 fn a_response_to_no_challenge_gets_a_challenge() {
     let known = [("bob", "secret")];
@@ -84,7 +84,7 @@ fn a_response_to_no_challenge_gets_a_challenge() {
 
 #[test]
 fn a_service_is_named_in_any_case_and_an_own_identity_may_be_named() {
-    // `authzid` is part of the proof, so a client that names itself has another proof; these were
+    // `authzid` is part of the proof, so a client that sends one computes a different proof; these were
     // computed with Python's hashlib.
     for (extra, uri, proof) in [
         ("", "ZooKeeper/ZK-SASL-MD5", "ee8a5da1dd2733dc3c3adb1a11f24fff"),
@@ -102,9 +102,9 @@ fn a_service_is_named_in_any_case_and_an_own_identity_may_be_named() {
     }
 }
 
-/// A server that does not speak UTF-8 is answered in ISO 8859-1, or not at all.
+/// A server without UTF-8 is answered in ISO 8859-1, or with an error.
 #[test]
-fn old_servers_are_spoken_to_in_latin1() {
+fn servers_without_utf8_are_answered_in_latin1() {
     const CHALLENGE: &[u8] = b"realm=\"k\xf6ln\",nonce=\"n\",algorithm=md5-sess";
     let service = Service::new("imap", "host");
     let answer = response(&mut client(&service, "j\u{fc}rgen", "geheim"), CHALLENGE);
@@ -140,7 +140,7 @@ fn nonces_differ_by_their_randomness_alone() {
 }
 
 #[test]
-fn passwords_are_never_shown() {
+fn debug_output_contains_no_password() {
     let service = Service::CLIENT_PORT;
     let mut server = server(&service, &[("bob", "hunter2")]);
     let mut client = client(&service, "bob", "hunter2");
@@ -166,9 +166,9 @@ fn name() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// Any name, password and service: both sides agree on what is quoted and in which charset.
+    /// Any name, password and service: both sides agree on quoting and charset.
     #[test]
-    fn whoever_knows_the_password_is_let_in(
+    fn the_right_password_is_accepted(
         user in name(), password in any::<String>(), other in name(), host in name(),
     ) {
         let service = Service::new("zookeeper", host);
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn whoever_does_not_know_it_is_not(user in name(), password in name(), guess in name()) {
+    fn a_wrong_password_is_rejected(user in name(), password in name(), guess in name()) {
         prop_assume!(password != guess);
         let service = Service::CLIENT_PORT;
         let known = [(user.as_str(), password.as_str())];

@@ -1,5 +1,5 @@
-//! Logins and the files that describe them, from outside: the RFC's own example, our two sides against
-//! each other, recordings of other programs, and files as the JDK reads them.
+//! Tests of logins and configuration files through the public API: the RFC's own example, our two sides
+//! against each other, recordings of other programs, and files as the JDK reads them.
 
 mod hostile;
 mod jaas;
@@ -39,15 +39,15 @@ fn client(service: &Service, username: &str, password: &str) -> Client {
     Client::new(settings, Nonce::recorded(CNONCE))
 }
 
-/// The server's challenge to whoever asks.
+/// Returns the server's challenge.
 fn challenge(server: &mut Server) -> Vec<u8> {
     match server.step(Client::OPENING).expect("a first token is always answered") {
         ServerStep::Challenge(token) => token,
-        ServerStep::Accepted(accepted) => panic!("nobody can be accepted yet: {accepted:?}"),
+        ServerStep::Accepted(accepted) => panic!("accepted too early: {accepted:?}"),
     }
 }
 
-/// The client's answer to a challenge.
+/// Returns the client's response to a challenge.
 fn response(client: &mut Client, challenge: &[u8]) -> Result<Vec<u8>, SaslError> {
     match client.step(challenge)? {
         ClientStep::Response(token) => Ok(token),
@@ -55,7 +55,7 @@ fn response(client: &mut Client, challenge: &[u8]) -> Result<Vec<u8>, SaslError>
     }
 }
 
-/// What the server makes of a response.
+/// Returns the server's result for a response.
 fn verdict(server: &mut Server, response: &[u8]) -> Result<Accepted, SaslError> {
     match server.step(response)? {
         ServerStep::Accepted(accepted) => Ok(accepted),
@@ -63,7 +63,7 @@ fn verdict(server: &mut Server, response: &[u8]) -> Result<Accepted, SaslError> 
     }
 }
 
-/// A whole login.
+/// Runs a whole login.
 fn log_in(mut server: Server, mut client: Client) -> Result<AuthorizedId, SaslError> {
     let response = response(&mut client, &challenge(&mut server))?;
     let accepted = verdict(&mut server, &response)?;
@@ -71,7 +71,7 @@ fn log_in(mut server: Server, mut client: Client) -> Result<AuthorizedId, SaslEr
     Ok(accepted.id)
 }
 
-/// Text that is easier to read than a list of bytes.
+/// Formats bytes readably.
 fn shown(token: &[u8]) -> String {
     String::from_utf8_lossy(token).into_owned()
 }

@@ -1,12 +1,12 @@
-//! Logins between our side and other people's, as `interop/sasl` recorded them: each is played again, and
-//! our side has to say what it said then.
+//! Logins between us and other implementations, as recorded by `interop/sasl`: each is replayed, and our
+//! side has to send the same tokens again.
 
 use herdsman_sasl::digest_md5::{Client, ClientSettings, ClientStep, Nonce, Service};
 use herdsman_sasl::{Credentials, SaslError, Secret};
 
 use super::{challenge, response, server_with_nonce, shown, verdict};
 
-/// What our side used for a nonce in all of them.
+/// The nonce that our side used in all recordings.
 const OUR_NONCE: &str = "5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a5a";
 
 struct Recording {
@@ -19,7 +19,7 @@ struct Recording {
 }
 
 fn recordings(file: &'static str) -> Vec<Recording> {
-    // The first block is the comment that says what was recorded.
+    // The first block is the comment that describes the recordings.
     let recordings: Vec<_> = file.split("\n\n").skip(1).map(recording).collect();
     assert!(recordings.len() >= 4, "only {} recordings", recordings.len());
     recordings
@@ -42,7 +42,7 @@ fn recording(block: &'static str) -> Recording {
     }
 }
 
-/// Our server says the same again, and would have said no to another password.
+/// Our server sends the same tokens again, and rejects another password.
 fn check_clients(file: &'static str) {
     for recorded in recordings(file) {
         let known = [(recorded.user, recorded.password)];
@@ -62,22 +62,22 @@ fn check_clients(file: &'static str) {
 }
 
 #[test]
-fn the_jdks_client_was_let_in() {
+fn the_jdks_client_was_accepted() {
     check_clients(include_str!("recordings/jdk_client.txt"));
 }
 
 #[test]
-fn pure_sasls_client_was_let_in() {
+fn pure_sasls_client_was_accepted() {
     check_clients(include_str!("recordings/pure_sasl_client.txt"));
 }
 
 #[test]
-fn cyruss_client_was_let_in() {
+fn cyruss_client_was_accepted() {
     check_clients(include_str!("recordings/cyrus_client.txt"));
 }
 
 #[test]
-fn the_jdks_server_let_us_in() {
+fn the_jdks_server_accepted_us() {
     for recorded in recordings(include_str!("recordings/jdk_server.txt")) {
         let credentials = Credentials {
             username: recorded.user.to_string(),

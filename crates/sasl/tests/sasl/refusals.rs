@@ -1,4 +1,4 @@
-//! Logins that must not succeed, from both sides.
+//! Logins that must fail, on both sides.
 
 use herdsman_sasl::SaslError;
 use herdsman_sasl::digest_md5::{
@@ -17,14 +17,14 @@ fn challenged() -> Server {
     server
 }
 
-/// A response that is accepted.
+/// A response that the server accepts.
 fn right_response() -> String {
     let token = challenge(&mut server(&Service::CLIENT_PORT, &KNOWN));
     let answer = response(&mut client(&Service::CLIENT_PORT, "bob", "secret"), &token);
     shown(&answer.expect("an answer"))
 }
 
-/// What a server says to that response with one piece replaced.
+/// The server's error for that response with one piece replaced.
 fn refusal(piece: &str, replacement: &str) -> SaslError {
     let right = right_response();
     assert!(right.contains(piece), "{piece} is not in {right}");
@@ -51,11 +51,11 @@ fn a_wrong_password_and_an_unknown_user_get_the_same_answer() {
     }
 }
 
-/// The password that stands in for an unknown user's opens nothing, though it can be read in the source.
+/// The password that is used for unknown users is public, but must not be accepted.
 #[test]
-fn the_decoy_is_nobodys_password() {
+fn the_decoy_password_is_rejected() {
     let token = challenge(&mut server(&Service::CLIENT_PORT, &KNOWN));
-    let answer = response(&mut client(&Service::CLIENT_PORT, "eve", "nobody's password"), &token);
+    let answer = response(&mut client(&Service::CLIENT_PORT, "eve", "decoy password"), &token);
     let refusal = verdict(&mut challenged(), &answer.expect("an answer"));
     assert_eq!(refusal, Err(SaslError::WrongCredentials { user: "eve".to_string() }));
 }
@@ -94,7 +94,7 @@ fn every_term_of_a_response_is_checked() {
 }
 
 #[test]
-fn names_that_are_no_text_are_refused() {
+fn names_that_are_not_text_are_rejected() {
     let right = right_response().into_bytes();
     let at = right.windows(3).position(|piece| piece == b"bob").expect("the name");
     let mut broken = right;
@@ -103,9 +103,9 @@ fn names_that_are_no_text_are_refused() {
     assert_eq!(refusal, Err(SaslError::NotUtf8("username")));
 }
 
-/// A proof over somebody else's identity, made with the right password of one's own.
+/// A proof over another user's identity, made with one's own correct password.
 #[test]
-fn nobody_acts_as_somebody_else() {
+fn a_user_cannot_act_as_another() {
     let token = format!(
         "username=\"bob\",realm=\"zk-sasl-md5\",nonce=\"{NONCE}\",cnonce=\"{CNONCE}\",\
          digest-uri=\"zookeeper/zk-sasl-md5\",response=cc70b0e5330cd94d32643cb11e6a2cb0,authzid=\"alice\""
@@ -115,34 +115,34 @@ fn nobody_acts_as_somebody_else() {
 }
 
 #[test]
-fn an_old_response_is_no_answer_to_a_new_challenge() {
+fn an_old_response_is_rejected_for_a_new_challenge() {
     let mut next = server_with_nonce(&Service::CLIENT_PORT, &KNOWN, "another");
     challenge(&mut next);
     let refusal = verdict(&mut next, right_response().as_bytes());
     assert_eq!(refusal, Err(SaslError::OtherNonce));
 }
 
-/// Not even with the nonce exchanged: it is part of the proof.
+/// Not even with the nonce replaced: it is part of the proof.
 #[test]
-fn an_old_response_with_a_new_nonce_is_no_answer_either() {
+fn an_old_response_with_a_new_nonce_is_rejected() {
     let mut next = server_with_nonce(&Service::CLIENT_PORT, &KNOWN, "another");
     challenge(&mut next);
     let refusal = verdict(&mut next, right_response().replace(NONCE, "another").as_bytes());
     assert_eq!(refusal, Err(SaslError::WrongCredentials { user: "bob".to_string() }));
 }
 
-/// A login to the client port is no login to the ensemble, even with the same password.
+/// A login to the client port is not valid at the quorum port, even with the same password.
 #[test]
-fn a_response_to_one_service_is_none_to_another() {
+fn a_response_to_one_service_is_rejected_by_another() {
     let mut quorum = server(&Service::QUORUM, &KNOWN);
     challenge(&mut quorum);
     let refusal = verdict(&mut quorum, right_response().as_bytes());
     assert_eq!(refusal, Err(must_be("realm", "zk-quorum-sasl-md5")));
 }
 
-/// Every bit of every byte. What is left of the response may still say the same (`Username=` for
-/// `username=`, or an optional directive turned into one that nobody knows), but then it says it about the
-/// same user; no change of a value goes through.
+/// Every bit of every byte. The changed response may still mean the same (`Username=` for `username=`, or
+/// an optional directive turned into an unknown one), but then for the same user; no changed value is
+/// accepted.
 #[test]
 fn no_flipped_bit_changes_what_is_accepted() {
     let right = right_response();
@@ -159,7 +159,7 @@ fn no_flipped_bit_changes_what_is_accepted() {
     }
 }
 
-/// For every byte of a token whether it belongs to a value.
+/// For every byte of a token, whether it belongs to a value.
 fn values(token: &str) -> Vec<bool> {
     let mut is_value = false;
     let mark = |byte: u8| {
@@ -179,10 +179,10 @@ fn a_failed_login_is_over() {
     let right = right_response();
     let mut failed = challenged();
     assert!(failed.step(b"username=").is_err());
-    assert_eq!(failed.step(right.as_bytes()), Err(SaslError::Over));
+    assert_eq!(failed.step(right.as_bytes()), Err(SaslError::Finished));
     let mut done = challenged();
     assert!(verdict(&mut done, right.as_bytes()).is_ok());
-    assert_eq!(done.step(right.as_bytes()), Err(SaslError::Over));
+    assert_eq!(done.step(right.as_bytes()), Err(SaslError::Finished));
 }
 
 #[test]
@@ -222,9 +222,9 @@ fn a_client_checks_what_it_is_asked() {
     }
 }
 
-/// A server that lets everybody in, to learn what they say, does not know the password.
+/// A server that accepts every client in order to record responses does not know the password.
 #[test]
-fn a_client_believes_only_a_server_that_proves_itself() {
+fn a_client_accepts_only_a_server_that_proves_itself() {
     let token = challenge(&mut server(&Service::CLIENT_PORT, &KNOWN));
     let answered = || {
         let mut client = client(&Service::CLIENT_PORT, "bob", "secret");
@@ -234,7 +234,7 @@ fn a_client_believes_only_a_server_that_proves_itself() {
     let (mut client, answer) = answered();
     let right = verdict(&mut challenged(), &answer).expect("the right password").token;
     assert_eq!(client.step(&right), Ok(ClientStep::Accepted));
-    assert_eq!(client.step(&right), Err(SaslError::Over));
+    assert_eq!(client.step(&right), Err(SaslError::Finished));
     let own_proof = shown(&answer).replace("response=", "rspauth=");
     for (last, expected) in [
         ("", SaslError::Missing("rspauth")),
@@ -244,12 +244,12 @@ fn a_client_believes_only_a_server_that_proves_itself() {
     ] {
         let (mut client, _) = answered();
         assert_eq!(client.step(last.as_bytes()), Err(expected), "{last}");
-        assert_eq!(client.step(&right), Err(SaslError::Over));
+        assert_eq!(client.step(&right), Err(SaslError::Finished));
     }
 }
 
 #[test]
-fn errors_show_no_more_of_a_name_than_fits_a_line() {
+fn errors_truncate_names() {
     let token = challenge(&mut server(&Service::CLIENT_PORT, &KNOWN));
     let name = format!("line\nbreak{}", "x".repeat(1000));
     let answer = response(&mut client(&Service::CLIENT_PORT, &name, "secret"), &token);

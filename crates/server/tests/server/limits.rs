@@ -40,8 +40,8 @@ fn check_effect(
     why: &str,
 ) {
     assert!(metric(server, name) >= 1.0, "{name}");
-    let lines = log::lines_with(&peer);
-    assert!(lines.iter().any(|line| line.contains(why)), "{why} in {lines:?}");
+    // Log lines are written by a thread of their own.
+    wait_for(why, || log::lines_with(&peer).iter().any(|line| line.contains(why)));
     witness.set("/witness", b"still here").ok();
 }
 
@@ -120,7 +120,7 @@ fn a_first_frame_is_short() {
     stream.write_all(&4097i32.to_be_bytes()).unwrap();
     assert_eq!(receive_payload(&mut stream), None);
     let name = "herdsman_frames_refused_total";
-    check_effect(&server, &mut witness, name, peer, "no connect request");
+    check_effect(&server, &mut witness, name, peer, "is not a connect request");
 }
 
 /// A port for both kinds of IP gets an IPv4 address as part of an IPv6 one; the log has it as people know it.
@@ -133,7 +133,7 @@ fn an_ipv4_address_is_told_as_one() {
     stream.write_all(&[0x7f; 4]).unwrap();
     assert_eq!(receive_payload(&mut stream), None);
     let name = "herdsman_frames_refused_total";
-    check_effect(&server, &mut witness, name, peer, "no connect request");
+    check_effect(&server, &mut witness, name, peer, "is not a connect request");
 }
 
 /// A request that comes byte by byte is no sign of life before it is whole.

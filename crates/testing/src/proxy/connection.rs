@@ -1,8 +1,7 @@
-//! One client's connection through a proxy: two sockets, and for each direction one part that reads
-//! and judges frames and one that writes them when their time has come.
+//! One client connection through a proxy: two sockets, and for each direction one part that reads and
+//! inspects frames and one that writes them when they are due.
 //!
-//! All four run in one task, so when one of them says that the connection ends, nothing passes in
-//! the others.
+//! All four run in one task, so when one of them ends the connection, nothing passes in the others.
 
 use std::collections::VecDeque;
 use std::io;
@@ -23,14 +22,14 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Direction;
 use super::frames::{Piece, SeenAnswer, SeenRequest, Splitter};
-use super::queue::{Item, Pass, Putter, Taker, queue};
+use super::queue::{Item, Pass, QueueReceiver, QueueSender, queue};
 use super::rule::Fault;
 use super::shared::{Ending, Shared, Verdict};
 
-/// Requests without a reply on one connection. A client that has more of them is not read until
-/// the server has answered.
+/// Limit of outstanding requests per connection. Beyond it, the client is not read until the server has
+/// answered.
 const OUTSTANDING_MAX: usize = 1 << 16;
-/// How much is read at a time.
+/// Size of a read.
 const READ_BYTES: usize = 64 << 10;
 /// Longer than any test runs.
 const FAR_AHEAD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
@@ -39,21 +38,22 @@ const FAR_AHEAD: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 struct Outstanding {
     /// `None` for the handshake.
     xid: Option<Xid>,
-    /// What is to happen to the reply.
+    /// The fault that applies to the reply.
     verdict: Option<Verdict>,
 }
 
-/// A connection that a client has opened.
+/// A connection opened by a client.
 pub(super) struct Connection {
     shared: Arc<Shared>,
-    /// Counted from 1.
+    /// Starts at 1.
     number: usize,
-    /// How many cuts there were when it began.
+    /// The number of cuts when the connection started.
     cuts_before: usize,
     outstanding: Mutex<VecDeque<Outstanding>>,
-    /// Something was taken out of `outstanding`.
+    /// Signals that something was removed from `outstanding`.
     answered: Notify,
-    /// The client began with something that is no frame, so the answer is none either; or there are no frames at all.
+    /// Do not parse frames: the client started with something else, so the response is not a frame either;
+    /// or the protocol has no frames at all.
     is_raw: AtomicBool,
 }
 
@@ -70,7 +70,7 @@ impl Connection {
         }
     }
 
-    /// Carries bytes until one side or the test ends it.
+    /// Forwards bytes until either side or the test ends the connection.
     pub async fn run(self, client: TcpStream) {
         let server = tokio::select! {
             server = self.reach_server() => server.ok(),
@@ -80,7 +80,7 @@ impl Connection {
             return reset(&client);
         };
         for stream in [&client, &server] {
-            // Without it a test is slower, but none the worse.
+            // Failure only makes a test slower.
             _ = stream.set_nodelay(true);
         }
         let ending = tokio::select! {
@@ -93,20 +93,20 @@ impl Connection {
         }
     }
 
-    /// Behind a partition there is no server to be reached.
+    /// Connects to the server; during a partition it is unreachable.
     async fn reach_server(&self) -> io::Result<TcpStream> {
         self.until_open(Direction::ToServer).await;
-        let upstream = self.shared.look(|state| state.upstream);
+        let upstream = self.shared.read(|state| state.upstream);
         TcpStream::connect(upstream).await
     }
 
     async fn until_cut(&self) -> Ending {
-        self.shared.until_told(|state| state.cuts != self.cuts_before).await;
-        self.shared.look(|state| state.last_cut)
+        self.shared.until_configured(|state| state.cuts != self.cuts_before).await;
+        self.shared.read(|state| state.last_cut)
     }
 
     async fn until_open(&self, direction: Direction) {
-        self.shared.until_told(|state| !state.blocks(direction)).await;
+        self.shared.until_configured(|state| !state.blocks(direction)).await;
     }
 
     async fn carry(&self, client: &TcpStream, server: &TcpStream) -> Ending {
@@ -124,7 +124,7 @@ impl Connection {
         ended.err().unwrap_or(Ending::Close)
     }
 
-    async fn read_requests(&self, client: &TcpStream, out: Putter) {
+    async fn read_requests(&self, client: &TcpStream, out: QueueSender) {
         let is_raw = self.shared.carries_bytes;
         let mut splitter = Splitter { is_raw, ..Splitter::default() };
         let mut is_first = true;
@@ -153,12 +153,12 @@ impl Connection {
         }
     }
 
-    /// Breaks when the connection ends with this request.
+    /// Returns `Break` if the connection ends with this request.
     async fn take_request(
         &self,
         frame: Bytes,
         request: &SeenRequest,
-        out: &Putter,
+        out: &QueueSender,
     ) -> ControlFlow<()> {
         let verdict = self.shared.judge(self.number, request);
         let (mut for_request, mut for_reply) = (None, None);
@@ -182,7 +182,7 @@ impl Connection {
         ControlFlow::Continue(())
     }
 
-    async fn read_answers(&self, server: &TcpStream, out: Putter) {
+    async fn read_answers(&self, server: &TcpStream, out: QueueSender) {
         let mut splitter = Splitter::default();
         let mut is_first = true;
         while self.read(Direction::ToClient, server, &mut splitter, &out).await {
@@ -205,7 +205,7 @@ impl Connection {
         }
     }
 
-    /// What is to happen to a frame from the server.
+    /// Determines what happens to a frame from the server.
     fn take_answer(&self, frame: &[u8], is_first: bool) -> Option<Verdict> {
         let xid = if is_first {
             None
@@ -225,13 +225,13 @@ impl Connection {
         outstanding.remove(place)?.verdict
     }
 
-    /// Reads what is there; false when there will be no more.
+    /// Reads what is available; false at the end of the stream.
     async fn read(
         &self,
         direction: Direction,
         from: &TcpStream,
         splitter: &mut Splitter,
-        out: &Putter,
+        out: &QueueSender,
     ) -> bool {
         splitter.buffer.reserve(READ_BYTES);
         let read = || from.try_read_buf(&mut splitter.buffer);
@@ -249,20 +249,20 @@ impl Connection {
     }
 
     fn due(&self, direction: Direction, verdict: Option<&Verdict>) -> Instant {
-        let delay = self.shared.look(|state| state.delay(direction));
+        let delay = self.shared.read(|state| state.delay(direction));
         let further = match verdict.map(|verdict| verdict.fault) {
             Some(Fault::DelayRequest(further) | Fault::DelayReply(further)) => further,
             _ => Duration::ZERO,
         };
         let now = Instant::now();
-        // What the clock cannot express does not end in this test either.
+        // A time that the clock cannot express is later than the end of this test.
         now.checked_add(delay.saturating_add(further)).unwrap_or(now + FAR_AHEAD)
     }
 
     async fn write(
         &self,
         direction: Direction,
-        mut items: Taker,
+        mut items: QueueReceiver,
         to: &TcpStream,
     ) -> Result<(), Ending> {
         while let Some(item) = items.recv().await {
@@ -280,7 +280,7 @@ impl Connection {
             }
         }
         let shut_down = || SockRef::from(to).shutdown(Shutdown::Write);
-        // It fails if the other side is gone, and then it is shut down indeed.
+        // It fails if the other side has closed, and then it is shut down anyway.
         _ = self.when_open(direction, to, Interest::WRITABLE, shut_down).await;
         Ok(())
     }
@@ -293,7 +293,7 @@ impl Connection {
         sleep_until(pass.due).await;
         if let Some((Fault::HoldRequest | Fault::HoldReply, progress)) = fault {
             self.shared.fired(progress);
-            self.shared.until_told(|_| progress.is_released.load(Ordering::Acquire)).await;
+            self.shared.until_configured(|_| progress.is_released.load(Ordering::Acquire)).await;
         }
     }
 
@@ -311,7 +311,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Does something with a socket as soon as the socket is ready and bytes may pass.
+    /// Performs an operation on a socket as soon as the socket is ready and traffic is not blocked.
     async fn when_open<T>(
         &self,
         direction: Direction,
@@ -322,16 +322,16 @@ impl Connection {
         loop {
             self.until_open(direction).await;
             stream.ready(interest).await?;
-            // Under the lock, so that nothing passes behind an order to stop.
-            let done = self.shared.look(|state| {
+            // Under the lock, so that nothing passes after an order to stop.
+            let done = self.shared.read(|state| {
                 let may_pass = !state.blocks(direction) && state.cuts == self.cuts_before;
                 may_pass.then(&mut attempt)
             });
             match done {
                 Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Some(done) => return done,
-                None if self.shared.look(|state| state.cuts != self.cuts_before) => {
-                    // Whoever waits for the cut ends this too.
+                None if self.shared.read(|state| state.cuts != self.cuts_before) => {
+                    // The task that waits for the cut ends this too.
                     std::future::pending::<()>().await;
                 }
                 None => {}
@@ -340,8 +340,8 @@ impl Connection {
     }
 }
 
-/// Makes the coming close a reset.
+/// Turns the next close into a reset.
 pub(super) fn reset(stream: &TcpStream) {
-    // It fails only for a socket that is closed already.
+    // It fails only for a closed socket.
     _ = SockRef::from(stream).set_linger(Some(Duration::ZERO));
 }

@@ -1,8 +1,7 @@
-//! Bytes into frames, and frames into what rules and counters want to know of them.
-//!
-//! In: bytes of one direction as they come. Out: pieces, each a whole frame with its length in front,
-//! or bytes that are no frames (a four-letter word, garbage). Put together again, the pieces are
-//! the bytes that came. Nothing is refused here: that is the server's business.
+//! Splits bytes into frames and extracts from frames what rules and counters need.
+//! In: bytes of one direction as they arrive. Out: pieces, each a whole frame with its length prefix, or
+//! bytes that are not frames (a four-letter word, garbage). Concatenated, the pieces are the original
+//! bytes. Nothing is rejected here; that is up to the server.
 
 use bytes::{Bytes, BytesMut};
 use herdsman_proto::reply::ReplyHeader;
@@ -11,21 +10,21 @@ use herdsman_proto::{
     EventType, JuteReader, OpCode, ReadRequest, Request, WatchedEvent, WriteRequest, Xid,
 };
 
-/// A longer frame is not looked into: from there on bytes are passed on as they come. Far above
-/// what any server takes or gives with default settings.
+/// Longer frames are not parsed: from there on bytes are forwarded as they arrive. Far above any server's
+/// default limits.
 pub(super) const FRAME_BYTES_MAX: usize = 16 << 20;
 const LENGTH_BYTES: usize = 4;
 
 /// A part of a stream.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// A frame with its length in front.
+    /// A frame with its length prefix.
     Frame(Bytes),
-    /// Bytes that are no frames; there will be no more frames in this direction.
+    /// Bytes that are not frames; there will be no more frames in this direction.
     Raw(Bytes),
 }
 
-/// Cuts a stream into its pieces.
+/// Splits a stream into pieces.
 #[derive(Default)]
 pub(super) struct Splitter {
     pub buffer: BytesMut,
@@ -33,7 +32,7 @@ pub(super) struct Splitter {
 }
 
 impl Splitter {
-    /// The next piece; `None` when it is not all here yet.
+    /// Returns the next piece; `None` while it is incomplete.
     pub fn next(&mut self) -> Option<Piece> {
         if !self.is_raw {
             let length = self.buffer.first_chunk::<LENGTH_BYTES>()?;
@@ -50,20 +49,20 @@ impl Splitter {
         (!rest.is_empty()).then_some(Piece::Raw(rest))
     }
 
-    /// What is left of a stream that has ended, perhaps in the middle of a frame.
+    /// Returns the rest of a stream that has ended, possibly within a frame.
     pub fn rest(&mut self) -> Bytes {
         self.buffer.split().freeze()
     }
 }
 
-/// What is known of a request.
+/// A parsed request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenRequest {
-    /// `None` if it is none we know, or too short to say.
+    /// `None` if the operation is unknown or the frame too short.
     pub op: Option<OpCode>,
-    /// What the reply will carry; `None` for a handshake, whose answer has no header.
+    /// The xid that the reply will carry; `None` for a handshake, whose reply has no header.
     pub xid: Option<Xid>,
-    /// Those it names.
+    /// The paths that it names.
     pub paths: Vec<String>,
 }
 
@@ -73,7 +72,7 @@ impl SeenRequest {
         SeenRequest { op: Some(OpCode::CreateSession), ..SeenRequest::default() }
     }
 
-    /// A frame with its length in front, not the first.
+    /// Parses a frame with its length prefix, except the first frame.
     pub fn decode(frame: &[u8]) -> Self {
         let mut reader = JuteReader::new(frame.get(LENGTH_BYTES..).unwrap_or_default());
         let Ok(header) = RequestHeader::decode(&mut reader) else {
@@ -130,19 +129,19 @@ fn add_read(request: &ReadRequest<'_>, paths: &mut Vec<String>) {
     }
 }
 
-/// What is known of a frame from the server.
+/// A parsed frame from the server.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SeenAnswer {
-    /// A watch event, with its content if it can be read.
+    /// A watch event, with its content if it can be parsed.
     Event(Option<(EventType, String)>),
-    /// An answer to the request with this number.
+    /// A reply to the request with this xid.
     Reply(Xid),
-    /// Too short to say.
+    /// The frame is too short.
     Unknown,
 }
 
 impl SeenAnswer {
-    /// A frame with its length in front, not the first.
+    /// Parses a frame with its length prefix, except the first frame.
     pub fn decode(frame: &[u8]) -> Self {
         let mut reader = JuteReader::new(frame.get(LENGTH_BYTES..).unwrap_or_default());
         match ReplyHeader::decode(&mut reader) {
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_come_whole_however_the_bytes_arrive() {
+    fn frames_are_reassembled_from_any_chunks() {
         let mut bytes = Vec::new();
         for payload in [&b"first"[..], b"", b"third"] {
             reply::frame(&mut bytes, |out| out.extend_from_slice(payload));
@@ -183,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_frame_stays_raw() {
+    fn bytes_that_are_not_frames_stay_raw() {
         for start in [&b"ruok"[..], &[0xff, 0xf4, 0xff, 0xfd], &[0x7f, 0xff, 0xff, 0xff]] {
             let mut splitter = Splitter::default();
             let raw = |bytes: &[u8]| vec![Piece::Raw(Bytes::copy_from_slice(bytes))];
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn garbage_is_seen_as_nothing() {
+    fn garbage_is_ignored() {
         assert_eq!(SeenRequest::decode(&[0, 0, 0, 2, 1, 1]), SeenRequest::default());
         let unknown_op = SeenRequest::decode(&[0, 0, 0, 8, 0, 0, 0, 1, 0, 0, 9, 9]);
         assert_eq!(unknown_op, SeenRequest { xid: Some(Xid(1)), ..SeenRequest::default() });

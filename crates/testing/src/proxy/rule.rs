@@ -1,4 +1,4 @@
-//! What a proxy is told to do to which requests, and the hold a test keeps on that.
+//! Rules of a proxy: which fault applies to which requests; and the handles that tests keep on them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,38 +9,37 @@ use herdsman_proto::OpCode;
 use super::frames::SeenRequest;
 use super::shared::Shared;
 
-/// What happens to a request or to its reply.
+/// A fault of a request or its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {
-    /// The request is swallowed and its connection cut. The server never sees it: it was not
-    /// carried out.
+    /// Drops the request and cuts its connection. The server never receives it: it is not carried out.
     CutBeforeRequest,
-    /// The server gets the request and answers; the reply is swallowed and the connection cut. It
-    /// was carried out, and the client cannot know.
+    /// Forwards the request, drops the reply and cuts the connection. It is carried out, but the client
+    /// cannot know.
     CutBeforeReply,
-    /// The request waits in the proxy until [`ActiveRule::release`], and with it all that the client
-    /// sends behind it.
+    /// Holds the request, and everything that the client sends after it, in the proxy until
+    /// [`ActiveRule::release`].
     HoldRequest,
-    /// The reply waits in the proxy until [`ActiveRule::release`], and with it all that the server
-    /// sends behind it: replies and events never overtake each other. Never released, it is a server
-    /// that has gone silent.
+    /// Holds the reply, and everything that the server sends after it, in the proxy until
+    /// [`ActiveRule::release`]: replies and events never overtake each other. Without a release, the server
+    /// appears to hang.
     HoldReply,
-    /// The request takes this much longer, and what follows it cannot overtake it.
+    /// Delays the request, and what follows it cannot overtake it.
     DelayRequest(Duration),
-    /// The reply takes this much longer, and what follows it cannot overtake it.
+    /// Delays the reply, and what follows it cannot overtake it.
     DelayReply(Duration),
 }
 
-/// Which requests meet with which [`Fault`].
+/// Which [`Fault`] applies to which requests.
 ///
-/// As made by [`Rule::new`] it means any request except heartbeats and handshakes, once.
+/// As made by [`Rule::new`] it matches any request except heartbeats and handshakes, once.
 ///
 /// ```
 /// use herdsman_proto::OpCode;
 /// use herdsman_testing::proxy::{Fault, Rule};
 ///
-/// // The second and third of all creates below /locks are carried out, but nobody is told.
+/// // The second and third create below /locks are carried out, but their replies are lost.
 /// let rule = Rule::new(Fault::CutBeforeReply)
 ///     .on(OpCode::Create)
 ///     .on(OpCode::Create2)
@@ -59,44 +58,43 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// Any request except heartbeats and handshakes, once. Those two come when a client's clock or
-    /// the network wants it, so whoever counts requests does not want to count them; name them with
-    /// [`Rule::on`] if they are meant.
+    /// Matches any request except heartbeats and handshakes, once. Those two depend on the client's clock
+    /// and the network, so tests that count requests usually exclude them; include them with [`Rule::on`].
     #[must_use]
     pub fn new(fault: Fault) -> Self {
         Rule { fault, ops: Vec::new(), path_part: None, skips_left: 0, turns_left: 1 }
     }
 
-    /// Only requests of this kind. Called again, of that kind too. [`OpCode::CreateSession`] is the
-    /// handshake, for a new session or for one that is taken up again.
+    /// Matches only requests of this kind. Repeated calls add kinds. [`OpCode::CreateSession`] is the
+    /// handshake, for a new or a resumed session.
     #[must_use]
     pub fn on(mut self, op: OpCode) -> Self {
         self.ops.push(op);
         self
     }
 
-    /// Only requests that name a path with this in it. Of a multi, one of its paths is enough.
+    /// Matches only requests that name a path containing this text. For a multi, one such path is enough.
     #[must_use]
     pub fn path_containing(mut self, part: impl Into<String>) -> Self {
         self.path_part = Some(part.into());
         self
     }
 
-    /// Lets the first `count` of the requests that match pass.
+    /// Skips the first `count` matching requests.
     #[must_use]
     pub fn skip(mut self, count: usize) -> Self {
         self.skips_left = count;
         self
     }
 
-    /// Happens to this many requests instead of one.
+    /// Applies to this many requests instead of one.
     #[must_use]
     pub fn times(mut self, count: usize) -> Self {
         self.turns_left = count;
         self
     }
 
-    /// Happens to every request that matches.
+    /// Applies to every matching request.
     #[must_use]
     pub fn always(self) -> Self {
         self.times(usize::MAX)
@@ -115,7 +113,7 @@ impl Rule {
         is_meant && part.is_none_or(|part| request.paths.iter().any(|path| path.contains(part)))
     }
 
-    /// What this rule does to a request, if anything. Takes one of its turns.
+    /// Returns the fault for a request, if the rule applies, and counts the request.
     pub(super) fn judge(&mut self, request: &SeenRequest) -> Option<Fault> {
         if self.turns_left == 0 || !self.matches(request) {
             return None;
@@ -133,52 +131,50 @@ impl Rule {
     }
 }
 
-/// How far a rule has come. Changed under the lock of [`Shared`] only, so that nobody who waits for
-/// it misses a change.
+/// Progress of a rule. Changed only under the lock of [`Shared`], so that no waiter misses a change.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub fired: AtomicUsize,
     pub is_released: AtomicBool,
 }
 
-/// A rule that a proxy follows. Dropping this changes nothing: the rule stays in force.
+/// A rule in force. Dropping this handle does not end the rule.
 pub struct ActiveRule {
     pub(super) shared: Arc<Shared>,
     pub(super) progress: Arc<Progress>,
 }
 
 impl ActiveRule {
-    /// How often it has happened: requests swallowed, replies swallowed, held or delayed. A request
-    /// whose reply never comes takes one of the rule's turns but is not counted here.
+    /// How often the fault has occurred: requests dropped, replies dropped, held or delayed. A request
+    /// whose reply never arrives uses one of the rule's turns but is not counted here.
     #[must_use]
     pub fn fired(&self) -> usize {
         self.progress.fired.load(Ordering::Acquire)
     }
 
-    /// Blocks until it has happened at least once; false if it has not within this time. In an async
-    /// test, where the client may need this very thread, use [`ActiveRule::until_fired`].
+    /// Blocks until it has occurred at least once; false if it has not within this time. In an async test,
+    /// where the client may need this very thread, use [`ActiveRule::until_fired`].
     #[must_use = "it may not have happened"]
     pub fn wait_fired(&self, timeout: Duration) -> bool {
         self.shared.wait_until(timeout, || self.fired() > 0)
     }
 
-    /// Waits until it has happened at least once.
+    /// Waits until it has occurred at least once.
     pub async fn until_fired(&self) {
         self.until_fired_times(1).await;
     }
 
-    /// Waits until it has happened this often.
+    /// Waits until it has occurred this often.
     pub async fn until_fired_times(&self, count: usize) {
-        self.shared.until_noted(|| self.fired() >= count).await;
+        self.shared.until_recorded(|| self.fired() >= count).await;
     }
 
-    /// Lets go of what it holds, and ends the rule: nothing more is held, even if this comes before
-    /// there was anything to hold.
+    /// Releases what it holds and ends the rule: nothing more is held, even if nothing was held yet.
     pub fn release(&self) {
         self.shared.end_rule(&self.progress);
     }
 
-    /// Ends the rule. What it holds is let go.
+    /// Ends the rule and releases what it holds.
     pub fn remove(self) {
         self.release();
     }

@@ -1,8 +1,7 @@
-//! What the test and the connections of a proxy share: what it was told, and what it has seen.
+//! State shared by the test and the connections of a proxy: settings, counters and log.
 //!
-//! One lock for all of it. A connection reads and writes its sockets under that lock, without
-//! waiting, so that an order is in force when the method that gave it returns: behind
-//! `partition()` not a byte passes.
+//! One lock for all of it. A connection reads and writes its sockets under that lock, without blocking, so
+//! that a setting is in force when the method that made it returns: after `partition()` not a byte passes.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -21,32 +20,32 @@ use super::traffic::{Log, Traffic};
 /// How a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ending {
-    /// In order, as far as the system can: what was not read makes it a reset.
+    /// Cleanly, as far as the system can: unread data turns it into a reset.
     Close,
     /// With a reset on both sides.
     Reset,
 }
 
-/// What happens to a request, and whom to tell.
+/// The fault of a request, and the progress to update.
 #[derive(Clone)]
 pub(super) struct Verdict {
     pub fault: Fault,
     pub progress: Arc<Progress>,
 }
 
-/// What a proxy was told and has seen.
+/// The settings and counters of a proxy.
 pub(super) struct State {
     pub upstream: SocketAddr,
     pub refuses: bool,
     pub blocks: [bool; 2],
     pub delays: [Duration; 2],
-    /// Connections that began at a lower count are over.
+    /// Connections that started at a lower count have ended.
     pub cuts: usize,
     pub last_cut: Ending,
     pub rules: Vec<(Rule, Arc<Progress>)>,
     pub traffic: Traffic,
     pub log: Log,
-    /// Counts changes, so that a waiter sees whether it missed one.
+    /// Counts changes, so that a waiter notices a missed one.
     version: u64,
 }
 
@@ -61,15 +60,15 @@ impl State {
 }
 
 pub(super) struct Shared {
-    /// There are no frames: what passes is not looked into.
+    /// The protocol has no frames: data is not parsed.
     pub carries_bytes: bool,
     state: Mutex<State>,
     /// For tests that wait in a thread.
     changed: Condvar,
     /// For tests that wait in a task.
-    noted: watch::Sender<()>,
-    /// For connections: only orders concern them, and every frame wakes those who wait for more.
-    told: watch::Sender<()>,
+    recorded: watch::Sender<()>,
+    /// For connections: they need only settings, and waking them on every frame would be costly.
+    configured: watch::Sender<()>,
 }
 
 impl Shared {
@@ -90,8 +89,8 @@ impl Shared {
             carries_bytes: false,
             state: Mutex::new(state),
             changed: Condvar::new(),
-            noted: watch::Sender::new(()),
-            told: watch::Sender::new(()),
+            recorded: watch::Sender::new(()),
+            configured: watch::Sender::new(()),
         }
     }
 
@@ -99,35 +98,35 @@ impl Shared {
         Shared { carries_bytes: true, ..Shared::new(upstream) }
     }
 
-    /// Looks at the state.
-    pub fn look<T>(&self, look: impl FnOnce(&State) -> T) -> T {
-        look(&self.state.lock())
+    /// Reads the state.
+    pub fn read<T>(&self, read: impl FnOnce(&State) -> T) -> T {
+        read(&self.state.lock())
     }
 
-    /// Takes an order of the test.
-    pub fn tell<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let result = self.note(change);
-        self.told.send_replace(());
+    /// Changes a setting.
+    pub fn configure<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = self.record(change);
+        self.configured.send_replace(());
         result
     }
 
-    /// Notes something that has happened.
-    pub fn note<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+    /// Records an event.
+    pub fn record<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
         let result = {
             let mut state = self.state.lock();
             state.version += 1;
             change(&mut state)
         };
         self.changed.notify_all();
-        self.noted.send_replace(());
+        self.recorded.send_replace(());
         result
     }
 
-    /// Blocks until `done` or the time is up; `done` is asked without the lock, so it may ask anything.
+    /// Blocks until `done` or the timeout. `done` runs without the lock, so it may call any method.
     pub fn wait_until(&self, timeout: Duration, done: impl Fn() -> bool) -> bool {
         let deadline = Instant::now() + timeout;
         loop {
-            let version = self.look(|state| state.version);
+            let version = self.read(|state| state.version);
             if done() {
                 return true;
             }
@@ -141,21 +140,21 @@ impl Shared {
         }
     }
 
-    /// Waits until what was noted is `done`, which is asked without the lock.
-    pub async fn until_noted(&self, done: impl Fn() -> bool) {
-        until(&self.noted, done).await;
+    /// Waits until the recorded state is `done`, which runs without the lock.
+    pub async fn until_recorded(&self, done: impl Fn() -> bool) {
+        until(&self.recorded, done).await;
     }
 
-    /// Waits until orders are as wanted.
-    pub async fn until_told(&self, wanted: impl Fn(&State) -> bool) {
-        until(&self.told, || self.look(&wanted)).await;
+    /// Waits until the settings are as wanted.
+    pub async fn until_configured(&self, wanted: impl Fn(&State) -> bool) {
+        until(&self.configured, || self.read(&wanted)).await;
     }
 
-    /// Notes a request and finds what is to happen to it. Of several rules that mean it, the one
-    /// that was added first has its way.
+    /// Records a request and determines its fault. If several rules match, the one that was added first
+    /// applies.
     pub fn judge(&self, connection: usize, request: &SeenRequest) -> Option<Verdict> {
         let op = request.op?;
-        self.note(|state| {
+        self.record(|state| {
             *state.traffic.requests.entry(op).or_default() += 1;
             state.log.request(connection, op, request);
             let verdict = state.rules.iter_mut().find_map(|(rule, progress)| {
@@ -167,9 +166,9 @@ impl Shared {
         })
     }
 
-    /// Notes an event.
+    /// Records an event.
     pub fn event(&self, connection: usize, event: Option<(EventType, String)>) {
-        self.note(|state| {
+        self.record(|state| {
             state.traffic.events += 1;
             if let Some((kind, path)) = event {
                 state.log.event(connection, kind, path);
@@ -177,14 +176,14 @@ impl Shared {
         });
     }
 
-    /// Says that what a rule wants has happened once more.
+    /// Counts one more occurrence of a rule's fault.
     pub fn fired(&self, progress: &Progress) {
-        self.note(|_| progress.fired.fetch_add(1, Ordering::Release));
+        self.record(|_| progress.fired.fetch_add(1, Ordering::Release));
     }
 
-    /// Takes a rule out of force and lets go of what it holds.
+    /// Removes a rule and releases what it holds.
     pub fn end_rule(&self, ended: &Arc<Progress>) {
-        self.tell(|state| {
+        self.configure(|state| {
             ended.is_released.store(true, Ordering::Release);
             state.rules.retain(|(_, progress)| !Arc::ptr_eq(progress, ended));
         });
@@ -193,6 +192,6 @@ impl Shared {
 
 async fn until(changed: &watch::Sender<()>, done: impl Fn() -> bool) {
     let mut changes = changed.subscribe();
-    // The sender is here, so the channel is never closed.
+    // `self` owns the sender, so the channel is not closed.
     while !done() && changes.changed().await.is_ok() {}
 }

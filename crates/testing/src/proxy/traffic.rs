@@ -1,4 +1,4 @@
-//! What a proxy has seen: counters, and the last of what passed.
+//! What a proxy has seen: counters, and the last messages.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,12 +6,12 @@ use herdsman_proto::{EventType, OpCode};
 
 use super::frames::SeenRequest;
 
-/// So many requests and events are remembered; the oldest go first.
+/// The log keeps this many requests and events; the oldest are dropped first.
 const LOG_ENTRIES_MAX: usize = 4096;
-/// Of a request that names more paths, the first are remembered.
+/// The log keeps this many paths of a request.
 const LOG_PATHS_MAX: usize = 16;
 
-/// Counters of what a proxy has seen since it was started.
+/// Counters since the proxy was started.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     pub(super) connections_accepted: usize,
@@ -21,7 +21,7 @@ pub struct Traffic {
 }
 
 impl Traffic {
-    /// Connections that clients have opened, without those refused.
+    /// Connections opened by clients, without refused ones.
     #[must_use]
     pub fn connections_accepted(&self) -> usize {
         self.connections_accepted
@@ -33,14 +33,14 @@ impl Traffic {
         self.connections_open
     }
 
-    /// Requests of a kind that came from clients, whatever became of them. Handshakes are
+    /// Requests of a kind from clients, whatever happened to them. Handshakes are
     /// [`OpCode::CreateSession`].
     #[must_use]
     pub fn requests(&self, op: OpCode) -> usize {
         self.requests.get(&op).copied().unwrap_or(0)
     }
 
-    /// All requests that came from clients, except heartbeats and handshakes.
+    /// All requests from clients, except heartbeats and handshakes.
     #[must_use]
     pub fn requests_in_all(&self) -> usize {
         let by_op = self.requests.iter();
@@ -48,19 +48,19 @@ impl Traffic {
         counted.map(|(_, count)| count).sum()
     }
 
-    /// Watch events that came from the server.
+    /// Watch events from the server.
     #[must_use]
     pub fn events(&self) -> usize {
         self.events
     }
 }
 
-/// Something that came to the proxy.
+/// A message that arrived at the proxy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observed {
-    /// On which connection, counted from 1.
+    /// The connection, counted from 1.
     pub connection: usize,
-    /// What it was.
+    /// The message.
     pub what: ObservedFrame,
 }
 
@@ -70,21 +70,21 @@ pub struct Observed {
 pub enum ObservedFrame {
     /// From a client.
     Request {
-        /// Its kind; a handshake is [`OpCode::CreateSession`].
+        /// The operation; a handshake is [`OpCode::CreateSession`].
         op: OpCode,
         /// The paths it names: none, one, or the first 16 of a multi or of watches set again.
         paths: Vec<String>,
     },
     /// From the server.
     Event {
-        /// What happened.
+        /// The type of event.
         kind: EventType,
-        /// To which path.
+        /// Its path.
         path: String,
     },
 }
 
-/// The last of what passed.
+/// The last messages.
 #[derive(Default)]
 pub(super) struct Log(VecDeque<Observed>);
 

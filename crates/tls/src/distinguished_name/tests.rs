@@ -1,5 +1,5 @@
-//! The expected texts were checked with Java, `new X500Principal(bytes).getName()`: OpenJDK 25 writes them
-//! all. So does 17, but for T61String and BMPString, which it misreads as UTF-8.
+//! Expected values were checked with Java, `new X500Principal(bytes).getName()`. OpenJDK 25 produces all of
+//! them; 17 does too, except for T61String and BMPString, which it misreads as UTF-8.
 
 use super::*;
 
@@ -27,7 +27,7 @@ const BMP: u8 = 0x1e;
 /// A type, the tag of the value, and the value.
 type Part<'a> = (&'a str, u8, &'a [u8]);
 
-/// A name's DER.
+/// Encodes a name in DER.
 fn name(parts: &[&[Part<'_>]]) -> Vec<u8> {
     let attribute = |(number, tag, value): &Part<'_>| {
         let number = der::encode(der::OBJECT_IDENTIFIER, &[&hex::decode(number).unwrap()]);
@@ -83,7 +83,7 @@ fn other_types_are_numbers_with_hex() {
 }
 
 #[test]
-fn a_part_of_several_attributes_is_joined_with_plus() {
+fn attributes_of_one_part_are_joined_with_plus() {
     check(
         &[&[(O, UTF8, b"Example")], &[(CN, UTF8, b"Ann"), (UID, UTF8, b"7")]],
         "CN=Ann+UID=7,O=Example",
@@ -92,7 +92,7 @@ fn a_part_of_several_attributes_is_joined_with_plus() {
 }
 
 #[test]
-fn what_means_something_is_escaped() {
+fn special_characters_are_escaped() {
     check(&[&[(CN, UTF8, b"a,b+c\"d\\e<f>g;h=i#j")]], r#"CN=a\,b\+c\"d\\e\<f\>g\;h\=i\#j"#);
     check(&[&[(CN, UTF8, b"#1")]], r"CN=\#1");
     check(&[&[(CN, UTF8, b"  a b  ")]], r"CN=\ \ a b\ \ ");
@@ -125,7 +125,7 @@ fn the_last_common_name_counts() {
 }
 
 #[test]
-fn bytes_that_are_no_name_are_refused() {
+fn bytes_that_are_not_a_name_are_rejected() {
     let whole = name(&[&[(CN, UTF8, b"Ann")], &[(O, UTF8, b"Example")]]);
     for end in 0..whole.len() {
         assert_eq!(name_text(&whole[..end]), None, "cut to {end}");

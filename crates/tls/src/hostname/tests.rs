@@ -1,4 +1,4 @@
-//! The host rules, by table.
+//! Table tests of the host rules.
 
 use super::*;
 
@@ -31,9 +31,9 @@ fn a_name_matches_a_pattern() {
         ("zk1.*.com", "zk1.example.com", true),
         ("*", "localhost", true),
         ("*", "zk1.example.com", false),
-        // Only the first star is one.
+        // Only the first star is a wildcard.
         ("*.*.com", "zk1.example.com", false),
-        // The two ends may not overlap.
+        // The two ends must not overlap.
         ("aba*ba", "aba", false),
         ("", "", true),
         ("", "a", false),
@@ -56,10 +56,10 @@ fn the_address_or_the_name_must_match() {
     check(&both, Peer::dialled("zk1.example.com", address("10.0.0.2")), true);
     check(&both, Peer::dialled("zk2.example.com", address("10.0.0.1")), true);
     check(&both, Peer::dialled("zk2.example.com", address("10.0.0.2")), false);
-    // Dialled by an address written as text, through something that changes addresses.
+    // Connected to an address in text form, through address translation.
     check(&both, Peer::dialled("10.0.0.1", address("192.0.2.9")), true);
     check(&both, Peer::dialled("[fd00::1]", address("192.0.2.9")), true);
-    // One of a group may be any of its members, and nobody else.
+    // A member of a group may be any of its members, but no other host.
     let member = |hosts: &[&str]| {
         Peer::at(address("192.0.2.9")).or_any_of(hosts.iter().map(|host| (*host).to_owned()))
     };
@@ -67,7 +67,7 @@ fn the_address_or_the_name_must_match() {
     check(&both, member(&["10.0.0.1"]), true);
     check(&both, member(&["zk0.example.com", "zk2.example.com"]), false);
     check(&both, member(&[]), false);
-    // A DNS entry does not stand for an address, nor the other way round.
+    // A DNS entry does not match an address, nor the other way round.
     check(&alternative(&["10.0.0.1"], &[]), Peer::at(address("10.0.0.1")), false);
     check(&alternative(&[], &["10.0.0.1"]), Peer::dialled("zk1", address("10.0.0.2")), false);
 }
@@ -104,14 +104,14 @@ fn the_names_come_from_the_alternative_names_or_else_the_last_common_name() {
 }
 
 #[test]
-fn a_refusal_says_for_whom_the_certificate_is() {
+fn an_error_names_the_hosts_of_the_certificate() {
     let params = rcgen::CertificateParams::new(vec!["a.example".into(), "10.0.0.1".into()]);
     let certificate = params.unwrap().self_signed(&rcgen::KeyPair::generate().unwrap()).unwrap();
     let peer = Peer::dialled("b.example", IpAddr::from([10, 0, 0, 2]));
     let error = check_host(certificate.der(), &peer).unwrap_err();
     assert_eq!(
         crate::describe_failure(&error),
-        "the peer's certificate is refused: the certificate is for a.example, 10.0.0.1, not for \
+        "the peer's certificate was rejected: the certificate is for a.example, 10.0.0.1, not for \
          b.example (10.0.0.2)"
     );
 }

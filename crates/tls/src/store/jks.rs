@@ -1,7 +1,7 @@
-//! JKS, Java's own form of key store.
+//! JKS, Java's own key store format.
 //!
-//! In: a file's bytes and the password. Out: its keys, still sealed, and its certificates. A number is
-//! big-endian; a text is its length in two bytes and its bytes.
+//! In: a file's bytes and the password. Out: its keys, still encrypted, and its certificates. Numbers are
+//! big-endian; a text is a two-byte length and that many bytes.
 //!
 //! ```text
 //! store        magic 0xFEEDFEED (4) | version 1 or 2 (4) | count of entries (4) | entries | digest (20)
@@ -14,8 +14,8 @@
 //! stream       SHA-1 of the password and the salt, SHA-1 of the password and that, and so on
 //! ```
 //!
-//! The stream is no encryption to rely on: a JKS file is as secret as its permissions. The digest
-//! protects against accidents only. Java: `sun.security.provider.JavaKeyStore`, `KeyProtector`.
+//! The stream is not real encryption: a JKS file is only as secret as its permissions. The digest protects
+//! against accidental damage only. Java: `sun.security.provider.JavaKeyStore`, `KeyProtector`.
 
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use sha1::{Digest, Sha1};
@@ -31,7 +31,7 @@ const KEY_ENTRY: u32 = 1;
 const CERTIFICATE_ENTRY: u32 = 2;
 const DIGEST_BYTES: usize = 20;
 const WHITENER: &[u8] = b"Mighty Aphrodite";
-/// 1.3.6.1.4.1.42.2.17.1.1, the protection that is drawn above.
+/// 1.3.6.1.4.1.42.2.17.1.1, the key protection described above.
 const SUN_KEY_PROTECTOR: [u8; 10] = [0x2b, 0x06, 0x01, 0x04, 0x01, 0x2a, 0x02, 0x11, 0x01, 0x01];
 
 /// Reads a store. Without a password the digest is not checked.
@@ -52,7 +52,7 @@ pub(super) fn read(content: &[u8], password: Option<&Secret>) -> Result<Contents
         read_entry(&mut reader, version, &mut contents)?;
     }
     if !reader.rest.is_empty() {
-        return Err(StoreProblem::Damaged("bytes follow the last entry".to_owned()));
+        return Err(StoreProblem::Damaged("there are bytes after the last entry".to_owned()));
     }
     Ok(contents)
 }
@@ -89,7 +89,7 @@ fn read_entry(
             contents.trusted.push(certificate);
         }
         other => {
-            return Err(StoreProblem::Damaged(format!("there are no entries of type {other}")));
+            return Err(StoreProblem::Damaged(format!("an entry of unknown type {other}")));
         }
     }
     Ok(())
@@ -113,7 +113,7 @@ fn read_certificate(
     Ok(certificate)
 }
 
-/// Opens a sealed key.
+/// Decrypts a key.
 pub(super) fn open_key(
     sealed: &[u8],
     password: &Secret,
@@ -138,7 +138,7 @@ pub(super) fn open_key(
     Ok(PrivatePkcs8KeyDer::from(key.to_vec()).into())
 }
 
-/// The octets of the sealed key, if it is sealed in the way we know.
+/// Returns the octets of an encrypted key, if the algorithm is the known one.
 fn protected_bytes(sealed: &[u8]) -> Result<&[u8], StoreProblem> {
     let parts = || {
         let items = der::items(der::only(der::SEQUENCE, sealed)?)?;
@@ -154,12 +154,12 @@ fn protected_bytes(sealed: &[u8]) -> Result<&[u8], StoreProblem> {
     Ok(octets)
 }
 
-/// Two bytes for each UTF-16 unit, as Java hashes passwords.
+/// Encodes a password as big-endian UTF-16, the form that Java hashes.
 fn utf16(password: &Secret) -> Zeroizing<Vec<u8>> {
     Zeroizing::new(password.expose().encode_utf16().flat_map(u16::to_be_bytes).collect())
 }
 
-/// Takes bytes from the front, and never more than there are.
+/// Reads from the front, and never past the end.
 struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -186,5 +186,5 @@ impl<'a> Reader<'a> {
 }
 
 fn cut_short() -> StoreProblem {
-    StoreProblem::Damaged("it ends too early".to_owned())
+    StoreProblem::Damaged("the file is cut short".to_owned())
 }

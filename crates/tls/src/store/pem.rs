@@ -1,9 +1,9 @@
 //! PEM: blocks of text, each with a label.
 //!
-//! In: a file's bytes. Out: its certificates, private keys and revocation lists, in their order; blocks
-//! with other labels and text between blocks are passed over. All certificates count as trusted if the
-//! file is a trust store. Apache (`PemReader`) wants keys in PKCS8; we also take the forms that older
-//! OpenSSLs write, and a password that turns out not to be needed.
+//! In: a file's bytes. Out: its certificates, private keys and revocation lists, in order; blocks with
+//! other labels and text between blocks are skipped. If the file is a trust store, all its certificates are
+//! trusted. Apache (`PemReader`) requires keys in PKCS8; we also accept the formats of older OpenSSL
+//! versions, and a password that is not needed.
 
 use rustls::pki_types::{
     CertificateDer, CertificateRevocationListDer, PrivateKeyDer, PrivatePkcs1KeyDer,
@@ -16,12 +16,12 @@ use crate::certificate;
 use crate::der;
 use crate::error::StoreProblem;
 
-/// What stands in a key block that OpenSSL has encrypted in its own old way.
+/// Header of a key block in OpenSSL's traditional encryption.
 const TRADITIONAL_ENCRYPTION: &str = "Proc-Type: 4,ENCRYPTED";
 
 /// Reads all blocks.
 pub(super) fn read(content: &[u8]) -> Result<Contents, StoreProblem> {
-    // Whatever is not text is not part of a block either.
+    // Bytes that are not text cannot be part of a block.
     let text = String::from_utf8_lossy(content);
     if text.contains(TRADITIONAL_ENCRYPTION) {
         return Err(StoreProblem::TraditionalEncryption);
@@ -46,7 +46,7 @@ fn take(block: Pem, contents: &mut Contents) -> Result<(), StoreProblem> {
             contents.certificates.push(well_formed(CertificateDer::from(bytes))?);
         }
         "TRUSTED CERTIFICATE" => {
-            // OpenSSL's own form: the certificate, and remarks behind it.
+            // OpenSSL's own format: the certificate, followed by trust settings.
             let (certificate, _remarks) = der::split(&bytes).ok_or_else(malformed)?;
             contents.certificates.push(well_formed(certificate.whole.to_vec().into())?);
         }

@@ -1,10 +1,9 @@
 //! PKCS12, and the encrypted keys that PEM shares with it.
 //!
-//! In: a file's bytes and the password. Out: its keys and certificates. The form itself is read by
-//! p12-keystore; here it is decided what counts. A certificate is trusted if it is marked so, as
-//! `keytool` does. If nothing is marked and there is no key in the file either, it can only be meant as
-//! a trust store, and all are trusted; Java takes such a file, which `openssl pkcs12 -nokeys` writes,
-//! for an empty one.
+//! In: a file's bytes and the password. Out: its keys and certificates. p12-keystore parses the file; this
+//! module decides what to use. A certificate is trusted if it is marked as trusted, as `keytool` does. If
+//! none is marked and the file contains no key, it can only be a trust store, and all are trusted; Java
+//! considers such a file, which `openssl pkcs12 -nokeys` writes, empty.
 
 use p12_keystore::Pkcs12Archive;
 use p12_keystore::error::Error;
@@ -41,8 +40,8 @@ pub(super) fn read(content: &[u8], password: Option<&Secret>) -> Result<Contents
     Ok(contents)
 }
 
-/// Opens an `EncryptedPrivateKeyInfo`. Its ways of encryption are those of PKCS12, so it is wrapped up
-/// as a store that holds nothing else, and read as one.
+/// Decrypts an `EncryptedPrivateKeyInfo`. It uses the encryption schemes of PKCS12, so it is wrapped as a
+/// store with this one key and read as such.
 pub(super) fn open_key(
     sealed: &[u8],
     password: &Secret,
@@ -63,7 +62,7 @@ pub(super) fn open_key(
     Ok(PrivatePkcs8KeyDer::from(key.key.as_der().to_vec()).into())
 }
 
-/// These bytes as a piece of content of type "data".
+/// Wraps bytes as content of type "data".
 fn data(bytes: &[u8]) -> Vec<u8> {
     let octets = der::encode(der::OCTET_STRING, &[bytes]);
     let kind = der::encode(der::OBJECT_IDENTIFIER, &[&DATA]);
@@ -86,7 +85,7 @@ fn problem(error: Error) -> StoreProblem {
     }
 }
 
-/// A wrong password may also decrypt to well-padded nonsense.
+/// A wrong password may also decrypt to garbage with valid padding.
 fn key_problem(error: Error) -> StoreProblem {
     match error {
         Error::InvalidPrivateKey => StoreProblem::WrongPassword,

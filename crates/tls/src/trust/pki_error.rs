@@ -1,19 +1,18 @@
-//! webpki's errors as rustls's, which decide on the alert that the peer is sent.
+//! Converts webpki's errors into rustls's, which determine the alert sent to the peer.
 //!
-//! rustls has this translation but does not give it away. What has no counterpart there is carried along
-//! as it is.
+//! rustls has this conversion but does not export it. Errors without a counterpart are wrapped.
 
 use std::sync::Arc;
 
 use rustls::{CertRevocationListError, CertificateError, OtherError};
 use webpki::Error;
 
-/// Java would let it pass, but a key that signs certificates has no business on a port.
+/// Java would accept it, but a key that signs certificates should not be used on a port.
 #[derive(Debug, thiserror::Error)]
-#[error("it is a certificate authority's, and not itself in the trust store")]
+#[error("it belongs to a certificate authority and is not itself in the trust store")]
 struct AuthorityAsPeer;
 
-/// The same error, as rustls has it.
+/// Converts an error.
 pub(super) fn pki_error(error: Error) -> rustls::Error {
     match error {
         Error::BadDer | Error::BadDerTime | Error::TrailingData(_) => {

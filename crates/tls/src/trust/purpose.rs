@@ -1,4 +1,4 @@
-//! What a certificate may be used for.
+//! The purposes of a certificate.
 //!
 //! A certificate that lists purposes must list ours, or "any". webpki's own check does not know "any",
 //! which Java accepts.
@@ -11,12 +11,12 @@ const SERVER: [usize; 9] = [1, 3, 6, 1, 5, 5, 7, 3, 1];
 const CLIENT: [usize; 9] = [1, 3, 6, 1, 5, 5, 7, 3, 2];
 const ANY: [usize; 5] = [2, 5, 29, 37, 0];
 
-/// Which side of a connection shows the certificate.
+/// The side of a connection that sent the certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// It was dialled.
+    /// The side that accepted the connection.
     Server,
-    /// It dialled.
+    /// The side that opened the connection.
     Client,
 }
 
@@ -35,7 +35,7 @@ impl ExtendedKeyUsageValidator for Purpose {
             present.push(purpose);
         }
         if present.is_empty() {
-            return Ok(()); // Nothing is listed: the certificate is for everything.
+            return Ok(()); // No purposes are listed: valid for all.
         }
         Err(Error::RequiredEkuNotFoundContext(RequiredEkuNotFoundContext { required, present }))
     }

@@ -1,4 +1,4 @@
-//! Certificate authorities of our own, and settings that point to what they issue.
+//! Certificate authorities for the tests, and settings that use their certificates.
 
 use std::path::{Path, PathBuf};
 
@@ -10,21 +10,21 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// Who signs certificates.
+/// A certificate authority.
 pub struct Authority {
     pub issuer: CertifiedIssuer<'static, KeyPair>,
 }
 
-/// A certificate, its key and what leads to its authority.
+/// A certificate, its key and its chain.
 pub struct Leaf {
     pub der: CertificateDer<'static>,
-    /// The certificate alone.
+    /// The certificate without its chain.
     pub certificate_pem: String,
     pub key_pem: String,
 }
 
 impl Authority {
-    /// A root.
+    /// A root authority.
     pub fn new(name: &str) -> Self {
         let issuer =
             CertifiedIssuer::self_signed(authority_params(name), KeyPair::generate().unwrap());
@@ -59,7 +59,7 @@ impl Authority {
 }
 
 impl Leaf {
-    /// Key and certificate in one text, as a PEM key store has them.
+    /// Key and certificate in one text, as in a PEM key store.
     pub fn pem(&self) -> String {
         format!("{}{}", self.key_pem, self.certificate_pem)
     }
@@ -73,7 +73,7 @@ fn authority_params(name: &str) -> CertificateParams {
     params
 }
 
-/// What an ordinary certificate says.
+/// Parameters of an ordinary certificate.
 pub fn leaf_params(name: &str) -> CertificateParams {
     let hosts = ["localhost".to_owned(), "127.0.0.1".to_owned()];
     let mut params = CertificateParams::new(hosts).unwrap();
@@ -82,7 +82,7 @@ pub fn leaf_params(name: &str) -> CertificateParams {
     params
 }
 
-/// Files that go when the test is over.
+/// A temporary directory, removed when the test ends.
 pub struct Files(TempDir);
 
 impl Files {
@@ -98,7 +98,7 @@ impl Files {
         self.0.path()
     }
 
-    /// Puts a file in place in one step, as careful programs do.
+    /// Writes a file atomically, as careful programs do.
     pub fn put(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let (path, new) = (self.path(name), self.path("new"));
         std::fs::write(&new, content).unwrap();
@@ -116,7 +116,7 @@ impl Files {
     }
 }
 
-/// A server and a client that one authority has certified.
+/// A server and a client with certificates from one authority.
 pub struct Parties {
     pub files: Files,
     pub authority: Authority,

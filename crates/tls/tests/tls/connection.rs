@@ -1,4 +1,4 @@
-//! A TLS connection whose two ends are in one test, with bytes carried by hand.
+//! A TLS connection with both ends in one test and no socket in between.
 
 use std::io::{Read, Write};
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use herdsman_tls::rustls::{
 };
 use herdsman_tls::{Peer, TlsContext, describe_failure};
 
-/// Where both ends are.
+/// The address of both ends.
 pub const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
 /// Both ends.
@@ -18,7 +18,7 @@ pub struct Link {
     pub server: Connection,
 }
 
-/// What each end had to say about a handshake that failed.
+/// The errors of a failed handshake at each end.
 #[derive(Debug)]
 pub struct Refusal {
     pub client: Option<Error>,
@@ -26,24 +26,24 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The client's side, in words.
-    pub fn client_says(&self) -> String {
+    /// The client's error as text.
+    pub fn client_error(&self) -> String {
         self.client.as_ref().map(describe_failure).unwrap_or_default()
     }
 
-    /// The server's side, in words.
-    pub fn server_says(&self) -> String {
+    /// The server's error as text.
+    pub fn server_error(&self) -> String {
         self.server.as_ref().map(describe_failure).unwrap_or_default()
     }
 }
 
-/// A client dials "localhost" at 127.0.0.1.
+/// Connects a client to "localhost" at 127.0.0.1.
 pub fn connect(server: &TlsContext, client: &TlsContext) -> Result<Link, Box<Refusal>> {
     let dialled = Peer::dialled("localhost", HERE);
     connect_as(server, &Peer::at(HERE), client, &dialled)
 }
 
-/// A client, which the server sees as `from`, dials a server, which it knows as `to`.
+/// Connects a client, which the server sees as `from`, to a server, which the client knows as `to`.
 pub fn connect_as(
     server: &TlsContext,
     from: &Peer,
@@ -53,7 +53,7 @@ pub fn connect_as(
     link(server.server_config(from).unwrap(), client.client_config(to).unwrap(), to)
 }
 
-/// Carries bytes until the handshake is over on both ends, or has failed on one.
+/// Transfers bytes until the handshake is complete on both ends or has failed on one.
 pub fn link(
     server: Arc<ServerConfig>,
     client: Arc<ClientConfig>,
@@ -77,7 +77,7 @@ pub fn link(
     Ok(link)
 }
 
-/// Gives one end what the other has written, and says how much that was.
+/// Transfers what one end has written to the other and returns the number of bytes.
 fn carry(from: &mut Connection, to: &mut Connection, error: &mut Option<Error>) -> usize {
     let mut bytes = Vec::new();
     while from.wants_write() {
@@ -92,19 +92,19 @@ fn carry(from: &mut Connection, to: &mut Connection, error: &mut Option<Error>) 
 }
 
 impl Link {
-    /// Sends a word in both directions.
-    pub fn talk(&mut self) {
-        say(&mut self.client, &mut self.server, b"ruok");
-        say(&mut self.server, &mut self.client, b"imok");
+    /// Sends a message in each direction.
+    pub fn exchange(&mut self) {
+        send(&mut self.client, &mut self.server, b"ruok");
+        send(&mut self.server, &mut self.client, b"imok");
     }
 
-    /// The certificate that the client was shown.
+    /// The server's certificate as the client received it.
     pub fn server_certificate(&self) -> Vec<u8> {
         self.client.peer_certificates().unwrap()[0].to_vec()
     }
 }
 
-fn say(from: &mut Connection, to: &mut Connection, word: &[u8; 4]) {
+fn send(from: &mut Connection, to: &mut Connection, word: &[u8; 4]) {
     from.writer().write_all(word).unwrap();
     let mut error = None;
     carry(from, to, &mut error);

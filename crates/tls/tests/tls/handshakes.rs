@@ -1,4 +1,4 @@
-//! Who gets through, and who does not.
+//! Which handshakes succeed.
 
 use herdsman_tls::rustls::{
     AlertDescription, CertificateError, Error, HandshakeKind, ProtocolVersion, ServerConnection,
@@ -23,7 +23,7 @@ fn both_sides_know_each_other_with_either_protocol() {
         assert_eq!(link.server.protocol_version(), Some(version));
         let certificates = link.server.peer_certificates().unwrap();
         assert_eq!(subject_name(&certificates[0]).unwrap(), "CN=client");
-        link.talk();
+        link.exchange();
     }
 }
 
@@ -31,34 +31,36 @@ fn both_sides_know_each_other_with_either_protocol() {
 fn one_context_accepts_and_dials() {
     let parties = Parties::new();
     let context = TlsContext::load(parties.server, Side::Both).unwrap();
-    connect(&context, &context).unwrap().talk();
+    connect(&context, &context).unwrap().exchange();
 }
 
 #[test]
-fn a_stranger_is_refused() {
+fn an_untrusted_client_is_rejected() {
     let mut parties = Parties::new();
-    let stranger = Authority::new("stranger").issue("client");
-    parties.client = parties.files.settings("stranger", &stranger.pem(), &parties.authority.pem());
+    let untrusted = Authority::new("untrusted").issue("client");
+    parties.client =
+        parties.files.settings("untrusted", &untrusted.pem(), &parties.authority.pem());
     let refusal = connect(&parties.server(), &parties.client()).err().unwrap();
     assert_eq!(refusal.server, Some(CertificateError::UnknownIssuer.into()));
-    assert_eq!(refusal.client_says(), "the peer does not trust the issuer of our certificate");
+    assert_eq!(refusal.client_error(), "the peer does not trust the issuer of our certificate");
 }
 
 #[test]
-fn a_strange_server_is_refused_before_it_learns_who_we_are() {
+fn an_untrusted_server_never_sees_our_certificate() {
     let mut parties = Parties::new();
-    let stranger = Authority::new("stranger").issue("server");
-    parties.server = parties.files.settings("stranger", &stranger.pem(), &parties.authority.pem());
+    let untrusted = Authority::new("untrusted").issue("server");
+    parties.server =
+        parties.files.settings("untrusted", &untrusted.pem(), &parties.authority.pem());
     let refusal = connect(&parties.server(), &parties.client()).err().unwrap();
     assert_eq!(
-        refusal.client_says(),
-        "the peer's certificate is signed by nobody in the trust store"
+        refusal.client_error(),
+        "the peer's certificate is not signed by any authority in the trust store"
     );
     assert_eq!(refusal.server, Some(Error::AlertReceived(AlertDescription::UnknownCA)));
 }
 
 #[test]
-fn a_certificate_out_of_its_time_is_refused_and_warned_of() {
+fn a_certificate_outside_its_validity_is_rejected_and_reported() {
     for (from, to, line) in [
         (2001, 2002, "the peer's certificate has expired"),
         (2901, 2902, "the peer's certificate is not valid yet"),
@@ -76,12 +78,12 @@ fn a_certificate_out_of_its_time_is_refused_and_warned_of() {
         };
         assert_eq!(subject, "CN=client");
         let refusal = connect(&parties.server(), &client).err().unwrap();
-        assert_eq!(refusal.server_says(), line);
+        assert_eq!(refusal.server_error(), line);
     }
 }
 
 #[test]
-fn a_client_without_certificate_is_refused_if_one_is_needed() {
+fn a_client_without_certificate_is_rejected_if_one_is_required() {
     for protocol in [Protocol::Tls12, Protocol::Tls13] {
         let mut parties = Parties::new();
         parties.client.key_store = None;
@@ -89,32 +91,33 @@ fn a_client_without_certificate_is_refused_if_one_is_needed() {
         parties.server.client_auth = ClientAuth::Need;
         let refusal = connect(&parties.server(), &parties.client()).err().unwrap();
         assert_eq!(
-            refusal.server_says(),
-            "the peer shows no certificate, and one is needed (ssl.clientAuth)"
+            refusal.server_error(),
+            "the peer sent no certificate, but one is required (ssl.clientAuth)"
         );
 
         for client_auth in [ClientAuth::Want, ClientAuth::None] {
             parties.server.client_auth = client_auth;
             let mut link = connect(&parties.server(), &parties.client()).unwrap();
             assert!(link.server.peer_certificates().is_none());
-            link.talk();
+            link.exchange();
         }
     }
 }
 
 #[test]
-fn a_wanted_certificate_must_be_a_good_one() {
+fn an_optional_certificate_must_be_valid() {
     let mut parties = Parties::new();
     parties.server.client_auth = ClientAuth::Want;
     assert!(connect(&parties.server(), &parties.client()).is_ok());
-    let stranger = Authority::new("stranger").issue("client");
-    parties.client = parties.files.settings("stranger", &stranger.pem(), &parties.authority.pem());
+    let untrusted = Authority::new("untrusted").issue("client");
+    parties.client =
+        parties.files.settings("untrusted", &untrusted.pem(), &parties.authority.pem());
     let refusal = connect(&parties.server(), &parties.client()).err().unwrap();
     assert_eq!(refusal.server, Some(CertificateError::UnknownIssuer.into()));
 }
 
 #[test]
-fn a_certificate_that_is_not_asked_for_is_not_shown() {
+fn a_certificate_that_is_not_requested_is_not_sent() {
     let mut parties = Parties::new();
     parties.server.client_auth = ClientAuth::None;
     parties.server.trust_store = None;
@@ -123,13 +126,13 @@ fn a_certificate_that_is_not_asked_for_is_not_shown() {
 }
 
 #[test]
-fn nothing_in_common_is_said_so() {
+fn incompatible_settings_are_named() {
     let mut parties = Parties::new();
     parties.server.protocols = vec![Protocol::Tls12];
     parties.client.protocols = vec![Protocol::Tls13];
     let refusal = connect(&parties.server(), &parties.client()).err().unwrap();
-    assert_eq!(refusal.server_says(), "the peer and we have no version of TLS in common");
-    assert_eq!(refusal.client_says(), "the peer speaks no version of TLS that we offer");
+    assert_eq!(refusal.server_error(), "no TLS version in common with the peer");
+    assert_eq!(refusal.client_error(), "the peer supports no TLS version that we offer");
 
     parties.client.protocols = vec![];
     parties.server.protocols = vec![];
@@ -137,13 +140,13 @@ fn nothing_in_common_is_said_so() {
     parties.client.cipher_suites = vec!["TLS_AES_256_GCM_SHA384".to_owned()];
     let refusal = connect(&parties.server(), &parties.client()).err().unwrap();
     assert_eq!(
-        refusal.server_says(),
-        "the peer and we have no cipher suite or signature algorithm in common"
+        refusal.server_error(),
+        "no cipher suite or signature algorithm in common with the peer"
     );
 }
 
 #[test]
-fn cipher_suites_that_go_with_no_protocol_are_an_error_at_once() {
+fn cipher_suites_without_a_protocol_are_an_error_when_loading() {
     let mut parties = Parties::new();
     parties.server.protocols = vec![Protocol::Tls12];
     parties.server.cipher_suites = vec!["TLS_AES_128_GCM_SHA256".to_owned()];
@@ -160,11 +163,7 @@ fn plain_bytes_are_recognised() {
         let mut connection = ServerConnection::new(config).unwrap();
         connection.read_tls(&mut &*bytes).unwrap();
         let error = connection.process_new_packets().unwrap_err();
-        assert_eq!(
-            describe_failure(&error),
-            "the peer does not speak TLS: it sends plain bytes",
-            "{bytes:?}"
-        );
+        assert_eq!(describe_failure(&error), "the peer sent plain bytes, not TLS", "{bytes:?}");
     }
 }
 
@@ -177,14 +176,14 @@ fn every_connection_is_checked_anew() {
         let (server, client) = (parties.server(), parties.client());
         for _ in 0..3 {
             let mut link = connect(&server, &client).unwrap();
-            link.talk();
+            link.exchange();
             assert_eq!(link.client.handshake_kind(), Some(HandshakeKind::Full));
         }
     }
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn missing_settings_are_named() {
     let parties = Parties::new();
     let check = |key: bool, trust: bool, client_auth, side, expected: &str| {
         let mut settings = parties.server.clone();

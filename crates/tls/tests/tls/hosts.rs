@@ -1,4 +1,4 @@
-//! Certificates that are good, but for another host.
+//! Valid certificates for other hosts.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::connection::{HERE, connect, connect_as};
 const ELSEWHERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(192, 0, 2, 7));
 
 #[test]
-fn a_server_is_taken_for_its_address_or_its_name() {
+fn a_server_is_accepted_by_address_or_name() {
     let parties = Parties::new();
     let (server, client) = (parties.server(), parties.client());
     for to in [
@@ -24,10 +24,10 @@ fn a_server_is_taken_for_its_address_or_its_name() {
     for to in [Peer::at(ELSEWHERE), Peer::dialled("elsewhere.example", ELSEWHERE)] {
         let refusal = connect_as(&server, &Peer::at(HERE), &client, &to).err().unwrap();
         let expected = format!(
-            "the peer's certificate is refused: the certificate is for localhost, 127.0.0.1, not \
+            "the peer's certificate was rejected: the certificate is for localhost, 127.0.0.1, not \
              for {to}"
         );
-        assert_eq!(refusal.client_says(), expected);
+        assert_eq!(refusal.client_error(), expected);
     }
 }
 
@@ -40,7 +40,7 @@ fn a_server_may_be_anywhere_if_hosts_are_not_checked() {
 }
 
 #[test]
-fn a_client_is_only_checked_for_its_host_if_that_is_wanted() {
+fn a_clients_host_is_checked_only_if_configured() {
     let mut parties = Parties::new();
     let client = parties.client();
     let to = Peer::dialled("localhost", HERE);
@@ -52,11 +52,11 @@ fn a_client_is_only_checked_for_its_host_if_that_is_wanted() {
     assert!(connect(&server, &client).is_ok());
     let refusal = connect_as(&server, &from, &client, &to).err().unwrap();
     assert_eq!(
-        refusal.server_says(),
-        "the peer's certificate is refused: the certificate is for localhost, 127.0.0.1, not for \
+        refusal.server_error(),
+        "the peer's certificate was rejected: the certificate is for localhost, 127.0.0.1, not for \
          192.0.2.7"
     );
-    // What a reverse lookup has found counts as well.
+    // A name found by a reverse lookup counts as well.
     let named = Peer::dialled("localhost", ELSEWHERE);
     connect_as(&server, &named, &client, &to).unwrap();
 }

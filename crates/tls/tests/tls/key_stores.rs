@@ -1,4 +1,4 @@
-//! Stores of every form, good and bad.
+//! Stores of every format, valid and invalid.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ fn given(password: &str) -> Password {
     Password::Given(Secret::new(password.to_owned()))
 }
 
-/// A server that shows what is in this store, and asks for nothing.
+/// A server with this key store that does not ask for client certificates.
 fn server_of(store: StoreSettings) -> Result<TlsContext, String> {
     let settings = TlsSettings {
         key_store: Some(store),
@@ -24,13 +24,13 @@ fn server_of(store: StoreSettings) -> Result<TlsContext, String> {
     TlsContext::load(settings, Side::Server).map_err(|error| error.to_string())
 }
 
-/// A client that trusts what is in this store.
+/// A client with this trust store.
 fn client_of(store: StoreSettings) -> Result<TlsContext, String> {
     let settings = TlsSettings { trust_store: Some(store), ..TlsSettings::default() };
     TlsContext::load(settings, Side::Client).map_err(|error| error.to_string())
 }
 
-/// What is wrong with a key store, without the file's name before it.
+/// What is wrong with a key store, without the file name in front.
 fn problem(path: &Path, password: Password) -> String {
     let error = server_of(StoreSettings::new(path).with_password(password)).unwrap_err();
     error.strip_prefix(&format!("{}: ", path.display())).expect("the file is named").to_owned()
@@ -54,7 +54,7 @@ fn keys_in_pem_come_in_many_forms() {
         &["-v2", "aes-128-cbc", "-v2prf", "hmacWithSHA1"],
         &["-v2", "des3"],
         &["-scrypt"],
-        // What Apache's own tests use.
+        // The encryption that Apache's own tests use.
         &["-v1", "PBE-SHA1-3DES"],
     ] {
         keys.push(encrypt_key(&leaf.key_pem, options));
@@ -63,7 +63,7 @@ fn keys_in_pem_come_in_many_forms() {
         let path = files.put("server.pem", format!("some words\n{key}{}", leaf.certificate_pem));
         let store = StoreSettings::new(path.clone()).with_password(given(PASSWORD));
         let server = server_of(store).unwrap_or_else(|error| panic!("{error}\n{key}"));
-        connect(&server, &client).unwrap().talk();
+        connect(&server, &client).unwrap().exchange();
         if key.contains("ENCRYPTED") {
             assert_eq!(problem(&path, given("wrong")), WRONG_PASSWORD, "{key}");
             let needed = "the private key is encrypted: set the store's password";
@@ -97,7 +97,7 @@ fn an_rsa_key_of_the_old_form_is_read() {
     let key = files.put("server.pem", read("certificate") + &read("pkcs1"));
     let trust = files.put("trust.pem", read("certificate"));
     let client = client_of(StoreSettings::new(trust)).unwrap();
-    connect(&server_of(StoreSettings::new(key)).unwrap(), &client).unwrap().talk();
+    connect(&server_of(StoreSettings::new(key)).unwrap(), &client).unwrap().exchange();
 
     let password = format!("pass:{PASSWORD}");
     let arguments =
@@ -111,23 +111,23 @@ fn an_rsa_key_of_the_old_form_is_read() {
 }
 
 #[test]
-fn jks_stores_of_keytool_are_read_and_no_damage_harms() {
+fn jks_stores_of_keytool_are_read_and_damage_is_detected() {
     let files = Files::new();
     let (key, trust) = keytool_stores(&files, "JKS", "jks");
     let store = StoreSettings::new(key.clone()).with_password(given(PASSWORD));
     let server = server_of(store).unwrap();
     for password in [given(PASSWORD), Password::None] {
         let client = client_of(StoreSettings::new(trust.clone()).with_password(password)).unwrap();
-        connect(&server, &client).unwrap().talk();
+        connect(&server, &client).unwrap().exchange();
     }
     assert_eq!(problem(&key, given("wrong")), WRONG_PASSWORD);
     assert_eq!(
         problem(&key, Password::None),
         "the private key is encrypted: set the store's password"
     );
-    assert_eq!(problem(&trust, given(PASSWORD)), "there is no private key in it");
+    assert_eq!(problem(&trust, given(PASSWORD)), "no private key found");
     let error = client_of(StoreSettings::new(key.clone())).unwrap_err();
-    assert!(error.ends_with("there is no trusted certificate in it"), "{error}");
+    assert!(error.ends_with("no trusted certificate found"), "{error}");
 
     let whole = std::fs::read(&key).unwrap();
     let damaged = files.path("damaged.jks");
@@ -135,7 +135,7 @@ fn jks_stores_of_keytool_are_read_and_no_damage_harms() {
         std::fs::write(&damaged, &whole[..end]).unwrap();
         let problem = problem(&damaged, Password::None);
         assert!(
-            problem.starts_with("it is damaged") || problem.starts_with("this is neither a JKS"),
+            problem.starts_with("damaged") || problem.starts_with("neither a JKS"),
             "cut to {end}: {problem}"
         );
         let store = StoreSettings::new(&damaged).with_password(given(PASSWORD));
@@ -147,7 +147,7 @@ fn jks_stores_of_keytool_are_read_and_no_damage_harms() {
         std::fs::write(&damaged, &bytes).unwrap();
         let store = StoreSettings::new(&damaged).with_password(given(PASSWORD));
         assert!(server_of(store).is_err(), "byte {at}");
-        // Without the password the digest does not help; what matters is that nothing breaks.
+        // Without the password the digest is not checked; what matters is that this does not panic.
         assert!(server_of(StoreSettings::new(&damaged)).is_err(), "byte {at}");
     }
 }
@@ -159,7 +159,7 @@ fn pkcs12_stores_of_keytool_are_read_under_either_name() {
         let (key, trust) = keytool_stores(&files, "PKCS12", extension);
         let server = server_of(StoreSettings::new(key.clone()).with_password(given(PASSWORD)));
         let trust = StoreSettings::new(trust).with_password(given(PASSWORD));
-        connect(&server.unwrap(), &client_of(trust).unwrap()).unwrap().talk();
+        connect(&server.unwrap(), &client_of(trust).unwrap()).unwrap().exchange();
         assert_eq!(problem(&key, given("wrong")), WRONG_PASSWORD);
         assert_eq!(problem(&key, Password::None), WRONG_PASSWORD);
     }
@@ -182,11 +182,11 @@ fn pkcs12_stores_of_openssl_are_read_in_old_and_new_encryption() {
         run(files.dir(), "openssl", &[&export[..], &trust, options].concat());
         let open = |name: &str| StoreSettings::new(files.path(name)).with_password(given(PASSWORD));
         let (server, client) = (server_of(open("key.pfx")), client_of(open("trust.p12")));
-        // The client only knows the root, so the server has shown the authority in between.
-        connect(&server.unwrap(), &client.unwrap()).unwrap().talk();
+        // The client knows only the root, so the server has sent the authority in between.
+        connect(&server.unwrap(), &client.unwrap()).unwrap().exchange();
         assert_eq!(problem(&files.path("key.pfx"), given("wrong")), WRONG_PASSWORD);
         let error = client_of(open("key.pfx")).unwrap_err();
-        assert!(error.ends_with("there is no trusted certificate in it"), "{error}");
+        assert!(error.ends_with("no trusted certificate found"), "{error}");
     }
 
     let whole = std::fs::read(files.path("key.pfx")).unwrap();
@@ -197,13 +197,13 @@ fn pkcs12_stores_of_openssl_are_read_in_old_and_new_encryption() {
 }
 
 #[test]
-fn what_is_wrong_with_a_store_is_said() {
+fn invalid_stores_are_described() {
     let files = Files::new();
     let authority = Authority::new("root");
     let (one, other) = (authority.issue("one"), authority.issue("other"));
     for (name, content, expected) in [
-        ("a.jks", b"nonsense".to_vec(), "this is neither a JKS nor a PKCS12 store"),
-        ("a.p12", vec![], "this is neither a JKS nor a PKCS12 store"),
+        ("a.jks", b"nonsense".to_vec(), "neither a JKS nor a PKCS12 store"),
+        ("a.p12", vec![], "neither a JKS nor a PKCS12 store"),
         (
             "b.jks",
             vec![0xce, 0xce, 0xce, 0xce, 0],
@@ -213,21 +213,21 @@ fn what_is_wrong_with_a_store_is_said() {
         (
             "c.jks",
             [&[0xfe, 0xed, 0xfe, 0xed, 0, 0, 0, 3][..], &[0; 24]].concat(),
-            "it is protected in a way that is not supported (version 3 of JKS): write it anew with a \
+            "unsupported protection (version 3 of JKS): write the store again with a \
              current keytool or openssl",
         ),
         (
             "a.pem",
             b"nonsense".to_vec(),
-            "there is no PEM block in it: a PEM file has lines like -----BEGIN CERTIFICATE-----",
+            "no PEM block found: a PEM file has lines like -----BEGIN CERTIFICATE-----",
         ),
         (
             "b.pem",
             b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n".to_vec(),
-            "it is damaged: a CERTIFICATE block does not hold a certificate",
+            "damaged: a CERTIFICATE block does not hold a certificate",
         ),
-        ("c.pem", one.certificate_pem.clone().into(), "there is no private key in it"),
-        ("d.pem", one.key_pem.clone().into(), "there is no certificate in it"),
+        ("c.pem", one.certificate_pem.clone().into(), "no private key found"),
+        ("d.pem", one.key_pem.clone().into(), "no certificate found"),
         (
             "e.pem",
             format!("{}{}", one.key_pem, other.certificate_pem).into(),
@@ -239,7 +239,7 @@ fn what_is_wrong_with_a_store_is_said() {
     }
     let cut = one.pem();
     let path = files.put("f.pem", &cut[..cut.len() - 40]);
-    assert!(problem(&path, Password::None).starts_with("it is damaged: a PEM block"));
+    assert!(problem(&path, Password::None).starts_with("damaged: a PEM block"));
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn a_store_without_extension_needs_its_kind() {
 }
 
 #[test]
-fn a_weak_key_is_refused() {
+fn a_weak_key_is_rejected() {
     let files = Files::new();
     let arguments = [
         "req",
@@ -273,7 +273,7 @@ fn a_weak_key_is_refused() {
     let read = |name: &str| std::fs::read_to_string(files.path(name)).unwrap();
     let path = files.put("weak.pem", read("key") + &read("certificate"));
     let problem = problem(&path, Password::None);
-    assert!(problem.starts_with("the private key is of a kind that TLS cannot use"), "{problem}");
+    assert!(problem.starts_with("unsupported private key"), "{problem}");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn of_several_keys_the_first_is_used_with_a_warning() {
     let files = Files::new();
     let authority = Authority::new("root");
     let (one, other) = (authority.issue("one"), authority.issue("other"));
-    // The order of the certificates does not matter: the key finds its own.
+    // The order of the certificates does not matter: each key is matched to its own.
     let path = files.put("server.pem", other.certificate_pem.clone() + &one.pem() + &other.key_pem);
     let server = server_of(StoreSettings::new(path.clone())).unwrap();
     assert_eq!(server.warnings(), [TlsWarning::SeveralKeys { file: path, count: 2 }]);

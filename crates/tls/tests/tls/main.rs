@@ -1,4 +1,4 @@
-//! Handshakes in memory, with certificates made on the spot, and stores made by `keytool` and `openssl`.
+//! Handshakes in memory, with generated certificates, and stores written by `keytool` and `openssl`.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 

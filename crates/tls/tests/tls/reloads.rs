@@ -20,13 +20,13 @@ fn a_new_certificate_is_shown_to_new_connections_while_old_ones_live_on() {
 
     let mut new = connect(&server, &client).unwrap();
     assert_eq!(new.server_certificate(), renewed.der.as_ref());
-    new.talk();
+    new.exchange();
     assert_ne!(old.server_certificate(), renewed.der.as_ref());
-    old.talk();
+    old.exchange();
 }
 
 #[test]
-fn who_is_no_longer_trusted_gets_no_new_connection() {
+fn a_peer_that_is_no_longer_trusted_gets_no_new_connection() {
     let parties = Parties::new();
     let (server, client) = (parties.server(), parties.client());
     let mut old = connect(&server, &client).unwrap();
@@ -34,10 +34,10 @@ fn who_is_no_longer_trusted_gets_no_new_connection() {
     assert_eq!(server.reload_if_changed().unwrap(), Reload::Reloaded);
     let refusal = connect(&server, &client).err().unwrap();
     assert_eq!(
-        refusal.server_says(),
-        "the peer's certificate is signed by nobody in the trust store"
+        refusal.server_error(),
+        "the peer's certificate is not signed by any authority in the trust store"
     );
-    old.talk();
+    old.exchange();
 }
 
 #[test]
@@ -48,11 +48,11 @@ fn a_broken_file_is_reported_once_and_the_old_one_stays_in_use() {
 
     let path = parties.files.put("server-key.pem", "nonsense");
     let error = server.reload_if_changed().unwrap_err().to_string();
-    assert!(error.starts_with(&format!("{}: there is no PEM block", path.display())), "{error}");
+    assert!(error.starts_with(&format!("{}: no PEM block", path.display())), "{error}");
     assert_eq!(server.reload_if_changed().unwrap(), Reload::Unchanged);
     assert_eq!(connect(&server, &client).unwrap().server_certificate(), before);
 
-    // Another fault is another report.
+    // A different failure is reported again.
     std::fs::remove_file(&path).unwrap();
     let error = server.reload_if_changed().unwrap_err().to_string();
     assert!(error.starts_with(&format!("cannot read {}", path.display())), "{error}");
@@ -76,7 +76,7 @@ fn a_key_without_its_certificate_is_half_an_update() {
         server.reload_if_changed().unwrap_err().to_string(),
         format!("{}: the private key does not match the certificate", path.display())
     );
-    connect(&server, &client).unwrap().talk();
+    connect(&server, &client).unwrap().exchange();
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn a_password_in_a_file_is_read_again() {
 
     parties.files.put("password", format!("{PASSWORD}\n"));
     let server = parties.server();
-    connect(&server, &parties.client()).unwrap().talk();
+    connect(&server, &parties.client()).unwrap().exchange();
 
     parties.files.put("password", "wrong\n");
     assert!(server.reload_if_changed().is_err());
@@ -102,7 +102,7 @@ fn a_password_in_a_file_is_read_again() {
 }
 
 #[test]
-fn nothing_that_is_shown_tells_a_password() {
+fn errors_and_debug_output_contain_no_password() {
     let mut parties = Parties::new();
     let leaf = parties.authority.issue("server");
     let sealed = encrypt_key(&leaf.key_pem, &["-v2", "aes-256-cbc"]);

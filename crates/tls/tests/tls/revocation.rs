@@ -1,4 +1,4 @@
-//! Certificates that were taken back.
+//! Revoked certificates.
 
 use herdsman_tls::{Revocation, Side, TlsContext};
 use rcgen::{
@@ -8,11 +8,11 @@ use rcgen::{
 use crate::authority::{Authority, Parties, leaf_params};
 use crate::connection::connect;
 
-/// What every leaf's serial number is, and one that nobody has.
+/// The serial number of every leaf, and one that is not in use.
 const OURS: u8 = 42;
 const OTHER: u8 = 43;
 
-/// A list of one revoked serial number, which is good until a year.
+/// A list with one revoked serial number, valid until the given year.
 pub fn list(
     authority: &Authority,
     revoked: u8,
@@ -39,13 +39,13 @@ fn check(parties: &Parties, expected: Result<(), &str>) {
     let server = TlsContext::load(parties.server.clone(), Side::Server).unwrap();
     let outcome = connect(&server, &parties.client()).map(drop);
     assert_eq!(
-        outcome.map_err(|refusal| refusal.server_says()),
+        outcome.map_err(|refusal| refusal.server_error()),
         expected.map_err(ToOwned::to_owned)
     );
 }
 
 #[test]
-fn a_revoked_certificate_is_refused() {
+fn a_revoked_certificate_is_rejected() {
     for pem in [true, false] {
         let mut parties = Parties::new();
         let content = |list: rcgen::CertificateRevocationList| match pem {
@@ -64,7 +64,7 @@ fn a_revoked_certificate_is_refused() {
 }
 
 #[test]
-fn lists_may_stand_in_a_pem_trust_store() {
+fn lists_may_be_in_a_pem_trust_store() {
     let mut parties = Parties::new();
     let list = list(&parties.authority, OURS, 2900).pem().unwrap();
     let trust = parties.authority.pem() + &list;
@@ -76,7 +76,7 @@ fn lists_may_stand_in_a_pem_trust_store() {
 }
 
 #[test]
-fn an_overdue_list_and_a_missing_one_refuse() {
+fn an_overdue_list_and_a_missing_one_reject() {
     let mut parties = Parties::new();
     let crl_file = Some(parties.files.path("list.crl"));
     parties.server.revocation = Revocation::Checked { crl_file };
@@ -89,7 +89,7 @@ fn an_overdue_list_and_a_missing_one_refuse() {
 }
 
 #[test]
-fn a_list_that_another_has_signed_refuses() {
+fn a_list_with_a_wrong_signature_rejects() {
     let mut parties = Parties::new();
     let crl_file = Some(parties.files.path("list.crl"));
     parties.server.revocation = Revocation::Checked { crl_file };
@@ -102,7 +102,7 @@ fn a_list_that_another_has_signed_refuses() {
 }
 
 #[test]
-fn a_revoked_intermediate_authority_refuses() {
+fn a_revoked_intermediate_authority_rejects() {
     let mut parties = Parties::new();
     let below = parties.authority.subordinate("below");
     let leaf = below.sign(&leaf_params("client"));
@@ -120,16 +120,16 @@ fn a_revoked_intermediate_authority_refuses() {
 }
 
 #[test]
-fn no_list_at_all_is_an_error_at_once() {
+fn no_list_at_all_is_an_error_when_loading() {
     let mut parties = Parties::new();
     parties.server.revocation = Revocation::Checked { crl_file: None };
     let error = TlsContext::load(parties.server.clone(), Side::Server).unwrap_err().to_string();
     assert!(error.starts_with("revocation is to be checked, but there is no"), "{error}");
 
     for (content, problem) in [
-        (parties.authority.pem().into_bytes(), "it is damaged: there is no X509 CRL block in it"),
-        (b"nonsense".to_vec(), "there is no PEM block in it"),
-        (vec![0x30, 3, 1, 1, 1], "it is damaged: a revocation list cannot be read"),
+        (parties.authority.pem().into_bytes(), "damaged: no X509 CRL block found"),
+        (b"nonsense".to_vec(), "no PEM block found"),
+        (vec![0x30, 3, 1, 1, 1], "damaged: cannot read a revocation list"),
     ] {
         let path = parties.files.put("list.crl", content);
         parties.server.revocation = Revocation::Checked { crl_file: Some(path.clone()) };

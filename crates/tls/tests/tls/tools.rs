@@ -1,22 +1,22 @@
-//! `openssl` and `keytool`, for what must be the real thing.
+//! Runs `openssl` and `keytool`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::authority::Files;
 
-/// What protects every store here.
+/// The password of all stores in these tests.
 pub const PASSWORD: &str = "secret tulip";
 
-/// Runs a program in a directory, and insists that it succeeds.
+/// Runs a program in a directory and checks that it succeeds.
 pub fn run(dir: &Path, program: &str, arguments: &[&str]) {
     let output = Command::new(program).args(arguments).current_dir(dir).output();
     let output = output.unwrap_or_else(|error| panic!("{program} is needed here: {error}"));
-    let told = [output.stdout, output.stderr].concat();
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&told));
+    let output_bytes = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output_bytes));
 }
 
-/// The key in PKCS8, encrypted with [`PASSWORD`] by `openssl pkcs8 -topk8` with these options.
+/// Encrypts a key in PKCS8 with [`PASSWORD`], by `openssl pkcs8 -topk8` with these options.
 pub fn encrypt_key(key_pem: &str, options: &[&str]) -> String {
     let files = Files::new();
     files.put("key", key_pem);
@@ -26,8 +26,8 @@ pub fn encrypt_key(key_pem: &str, options: &[&str]) -> String {
     std::fs::read_to_string(files.path("sealed")).unwrap()
 }
 
-/// Makes a key store with one self-signed RSA certificate for 127.0.0.1, and a trust store that holds the
-/// certificate, both of one of `keytool`'s types.
+/// Makes a key store with one self-signed RSA certificate for 127.0.0.1 and a trust store with that
+/// certificate, both of one `keytool` type.
 pub fn keytool_stores(files: &Files, kind: &str, extension: &str) -> (PathBuf, PathBuf) {
     let (key, trust) = (format!("key.{extension}"), format!("trust.{extension}"));
     let protection = ["-storepass", PASSWORD, "-storetype", kind, "-noprompt"];

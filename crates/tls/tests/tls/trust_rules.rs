@@ -25,14 +25,14 @@ fn self_signed(params: &CertificateParams) -> Leaf {
     }
 }
 
-/// Both sides show the certificate and trust what is in `trust`.
+/// Both sides use this certificate and trust what is in `trust`.
 fn check(leaf: &Leaf, trust: &str, expected: Result<(), &CertificateError>) {
     for protocol in [Protocol::Tls12, Protocol::Tls13] {
         let files = Files::new();
         let mut settings = files.settings("both", &leaf.pem(), trust);
         settings.protocols = vec![protocol];
         let context = TlsContext::load(settings, Side::Both).unwrap();
-        let outcome = connect(&context, &context).map(|mut link| link.talk());
+        let outcome = connect(&context, &context).map(|mut link| link.exchange());
         let outcome = outcome.map_err(|refusal| refusal.client.unwrap());
         assert_eq!(outcome, expected.map_err(|error| error.clone().into()), "{protocol:?}");
     }
@@ -48,7 +48,7 @@ fn a_certificate_that_is_in_the_trust_store_is_trusted() {
     let authority = self_signed(&params);
     check(&authority, &authority.certificate_pem, Ok(()));
 
-    // Whoever has signed it need not be known.
+    // Its issuer need not be known.
     let issued = Authority::new("unknown").issue("issued");
     check(&issued, &issued.certificate_pem, Ok(()));
     let same_name = self_signed(&leaf_params("self-signed"));
@@ -65,7 +65,7 @@ fn a_certificate_that_is_in_the_trust_store_may_not_be_expired() {
     let settings = files.settings("both", &leaf.pem(), &leaf.certificate_pem);
     let context = TlsContext::load(settings, Side::Both).unwrap();
     let refusal = connect(&context, &context).err().unwrap();
-    assert_eq!(refusal.client_says(), "the peer's certificate has expired");
+    assert_eq!(refusal.client_error(), "the peer's certificate has expired");
     assert_eq!(context.warnings().len(), 2, "of the key store and of the trust store");
 }
 
@@ -86,7 +86,7 @@ fn a_certificate_that_lists_purposes_must_list_ours() {
 }
 
 #[test]
-fn an_authority_below_an_anchor_is_no_peer() {
+fn an_authority_below_an_anchor_is_not_a_peer() {
     let root = Authority::new("root");
     let mut params = leaf_params("authority");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -95,8 +95,8 @@ fn an_authority_below_an_anchor_is_no_peer() {
     let context = TlsContext::load(settings, Side::Both).unwrap();
     let refusal = connect(&context, &context).err().unwrap();
     assert_eq!(
-        refusal.client_says(),
-        "the peer's certificate is refused: it is a certificate authority's, and not itself in the \
+        refusal.client_error(),
+        "the peer's certificate was rejected: it belongs to a certificate authority and is not itself in the \
          trust store"
     );
 }
@@ -126,7 +126,7 @@ fn a_version_1_certificate_is_trusted_if_an_anchor_has_signed_it() {
     check(&leaf, &stranger.pem(), Err(&CertificateError::UnknownIssuer));
     let impostor = Authority::new("root");
     check(&leaf, &impostor.pem(), Err(&CertificateError::BadSignature));
-    // Of two authorities of one name, either may be the one.
+    // Either of two authorities with the same name may be the issuer.
     check(&leaf, &(impostor.pem() + &root.pem()), Ok(()));
     check(&leaf, &(root.pem() + &impostor.pem()), Ok(()));
     // An authority below an anchor is not enough.
@@ -136,7 +136,7 @@ fn a_version_1_certificate_is_trusted_if_an_anchor_has_signed_it() {
 }
 
 #[test]
-fn a_version_1_certificate_is_only_good_in_its_time_and_without_revocation_lists() {
+fn a_version_1_certificate_must_be_valid_now_and_excludes_revocation_lists() {
     let root = Authority::new("root");
     let mut params = version_1_params();
     params.not_after = date_time_ymd(2002, 1, 1);
@@ -144,7 +144,7 @@ fn a_version_1_certificate_is_only_good_in_its_time_and_without_revocation_lists
     let settings = files.settings("both", &version_1(&root, &params).pem(), &root.pem());
     let context = TlsContext::load(settings, Side::Both).unwrap();
     let refusal = connect(&context, &context).err().unwrap();
-    assert_eq!(refusal.client_says(), "the peer's certificate has expired");
+    assert_eq!(refusal.client_error(), "the peer's certificate has expired");
 
     let leaf = version_1(&root, &version_1_params());
     let mut settings = files.settings("both", &leaf.pem(), &root.pem());
@@ -153,14 +153,14 @@ fn a_version_1_certificate_is_only_good_in_its_time_and_without_revocation_lists
     let context = TlsContext::load(settings, Side::Both).unwrap();
     let refusal = connect(&context, &context).err().unwrap();
     assert_eq!(
-        refusal.client_says(),
-        "the peer's certificate is refused: an X.509 version 1 certificate cannot be looked up in \
+        refusal.client_error(),
+        "the peer's certificate was rejected: an X.509 version 1 certificate cannot be checked against \
          revocation lists"
     );
 }
 
-/// As the scripts do that make the test certificates of the C client and of kazoo: no extensions, so
-/// older versions of openssl write X.509 version 1; root and leaf may even have one name.
+/// As in the scripts that make the test certificates of the C client and of kazoo: no extensions, so older
+/// openssl versions write X.509 version 1; root and leaf may even have the same name.
 #[test]
 fn certificates_of_plain_openssl_commands_are_trusted() {
     let files = Files::new();
@@ -188,7 +188,7 @@ fn certificates_of_plain_openssl_commands_are_trusted() {
     let context = TlsContext::load(settings, Side::Both).unwrap();
     let refusal = connect(&context, &context).err().unwrap();
     assert_eq!(
-        refusal.client_says(),
+        refusal.client_error(),
         "the peer's certificate is signed with an algorithm that is not supported"
     );
 }
@@ -222,7 +222,7 @@ fn to_pem(der: &[u8]) -> String {
     fs::read_to_string(files.path("pem")).unwrap()
 }
 
-/// How long header and content of a DER item are; lengths here need at most two bytes.
+/// The lengths of a DER item's header and content; lengths here need at most two bytes.
 fn lengths(item: &[u8]) -> (usize, usize) {
     match item[1] {
         0x82 => (4, usize::from(u16::from_be_bytes([item[2], item[3]]))),

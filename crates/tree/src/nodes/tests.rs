@@ -1,4 +1,4 @@
-//! Znodes against a plain map, and what holds at the edges.
+//! Tests of znodes against a plain map, and of edge cases.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,20 +18,21 @@ fn plain() -> NewZnode<'static> {
     new(&None, StatPersisted::default())
 }
 
-/// What happens to a znode.
+/// A random change of a znode.
 #[derive(Clone, Debug)]
 enum Change {
     Put(Data, StatPersisted),
     Remove,
 }
 
-/// None, empty, small in few lengths so that some follow each other, and large enough to be shared.
+/// No data, empty data, small data in a few lengths so that some lengths repeat, and data large enough to
+/// be shared.
 fn data() -> impl Strategy<Value = Data> {
     let bytes = prop_oneof![Just(0usize), 1..4usize, 99..102usize, 4090..4100usize];
     prop::option::of((bytes, any::<u8>()).prop_map(|(len, byte)| Arc::from(vec![byte; len])))
 }
 
-/// Stats of ordinary leaves, and of all others.
+/// Stats of ordinary leaves, and of all other znodes.
 fn stat() -> impl Strategy<Value = StatPersisted> {
     let ordinary = (1..9i64).prop_map(|zxid| StatPersisted::created(Zxid(zxid), zxid, 0));
     let number = || prop_oneof![Just(0), any::<i32>()];
@@ -61,7 +62,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// Against a plain map, how the znodes must look.
+/// The expected content of the znodes, as a plain map.
 type Model = BTreeMap<String, (Data, StatPersisted)>;
 
 fn put(nodes: &mut Nodes, model: &mut Model, path: &str, (data, stat): (Data, StatPersisted)) {
@@ -98,8 +99,8 @@ fn check(nodes: &Nodes, model: &Model) {
 }
 
 proptest! {
-    /// After any changes, the same paths are found with the same data and stat, and each parent
-    /// lists exactly its children.
+    /// After any changes, the same paths exist with the same data and stat, and each parent lists exactly
+    /// its children.
     #[test]
     fn behaves_like_a_map_of_paths(
         changes in prop::collection::vec((0u8..6, 0u8..6, change()), 0..200),

@@ -231,7 +231,7 @@ mod tests {
             [name(4999), b"x".to_vec()].concat()
         );
         for number in (8..4999).rev() {
-            assert_eq!(texts.remove(places[number], text.len()), None, "the last goes");
+            assert_eq!(texts.remove(places[number], text.len()), None, "the last row is removed");
         }
         let rows = &texts.sizes[size_of_text(text.len())];
         assert_eq!((rows.len, rows.chunks.len()), (8, 1));

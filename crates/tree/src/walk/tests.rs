@@ -1,4 +1,4 @@
-//! Order, bounds of a step and of what is kept, and changes between steps.
+//! Tests of the order of a walk, the bounds of a step and of what is kept, and changes between steps.
 
 use super::*;
 use crate::visible::tests::{put, tree};
@@ -19,7 +19,7 @@ fn walk_paths(walk: &mut TreeWalk, visible: VisibleTree<'_>, step: usize) -> Vec
 }
 
 #[test]
-fn a_walk_goes_by_name_and_stops_where_it_may_not_read() {
+fn a_walk_is_ordered_by_name_and_skips_unreadable_subtrees() {
     let all = Perms::ALL;
     let znodes = [("/b", all), ("/a", all), ("/a/y", Perms::WRITE), ("/a/y/z", all)];
     let tree = tree(&[&znodes[..], &[("/a/x", all), ("/a/x/1", all)]].concat());
@@ -35,7 +35,7 @@ fn a_walk_goes_by_name_and_stops_where_it_may_not_read() {
 }
 
 #[test]
-fn a_slot_that_was_taken_again_is_not_mistaken_for_the_old_znode() {
+fn a_reused_slot_is_not_mistaken_for_the_old_znode() {
     let mut tree = tree(&[("/a", Perms::ALL), ("/a/x", Perms::ALL), ("/a/y", Perms::ALL)]);
     let mut walk = TreeWalk::start(tree.visible_to(&[]), "/a").unwrap();
     let mut listing = ChildListing::start(tree.visible_to(&[]), "/a").unwrap();
@@ -43,14 +43,14 @@ fn a_slot_that_was_taken_again_is_not_mistaken_for_the_old_znode() {
     let y = tree.nodes.find("/a/y").unwrap();
     tree.nodes.remove(y);
     put(&mut tree, "/other", &[Acl::world(Perms::ALL)]);
-    assert_eq!(tree.nodes.find("/other"), Some(y), "the slot is taken again");
+    assert_eq!(tree.nodes.find("/other"), Some(y), "the slot is reused");
     assert!(walk_paths(&mut walk, tree.visible_to(&[]), 9).is_empty());
     let mut names = Vec::new();
     listing.step(tree.visible_to(&[]), znodes(9), &mut |name, _| names.push(name.to_owned()));
     assert_eq!(names, ["x"]);
 }
 
-/// Long names, data and ACLs used to make a step, and what its visitor copies, as large as they like.
+/// Long names, data and ACLs used to make a step, and what its visitor copies, arbitrarily large.
 #[test]
 fn a_step_ends_after_a_number_of_bytes() {
     let mut tree = tree(&[]);
@@ -77,12 +77,12 @@ fn a_step_ends_after_a_number_of_bytes() {
         visits
     };
     assert_eq!(visits(0), 1, "one is always visited");
-    // Each has a name and data of a thousand bytes, and twenty times that in its ACL. The names of all are looked up
-    // when the root is visited.
+    // Each has a name and data of a thousand bytes, and twenty times that in its ACL. All names are looked
+    // up when the root is visited.
     assert!((5..=7).contains(&visits(160_000)), "{}", visits(160_000));
 }
 
-/// All names of a list used to be copied in the step that came to it, whatever its limit.
+/// All names of a list used to be copied in the step that reached it, whatever its limit.
 #[test]
 fn the_names_of_a_long_list_are_looked_up_in_steps() {
     let mut tree = tree(&[("/gone", Perms::ALL)]);
@@ -118,7 +118,7 @@ fn kept_bytes(walk: &TreeWalk) -> usize {
     lists + walk.names.as_ref().map_or(0, NextNames::kept_bytes)
 }
 
-/// Every list of children used to be kept with all its names until the walk was done with it.
+/// Every list of children used to be kept with all its names until the walk had finished it.
 #[test]
 fn an_open_walk_keeps_a_bounded_number_of_bytes() {
     let mut tree = tree(&[("/a", Perms::ALL)]);
@@ -203,7 +203,7 @@ fn lists_that_are_dropped_are_looked_up_again_where_the_walk_left_them() {
 
 /// Children are deleted and created while their names are looked up and visited, which changes their order.
 #[test]
-fn what_is_there_all_the_time_is_visited_once_whatever_changes_around_it() {
+fn znodes_that_exist_all_the_time_are_visited_once() {
     for bytes_max in [0, 300, 1200, KEPT_BYTES_MAX] {
         let mut tree = branching_tree();
         for number in 0..200 {
@@ -226,7 +226,7 @@ fn what_is_there_all_the_time_is_visited_once_whatever_changes_around_it() {
             if !walk.step(tree.visible_to(&[]), limit, &mut note) {
                 break;
             }
-            // Every other one goes, from the middle on, and some of the slots are taken again.
+            // Every other child is deleted, from the middle on, and some of the slots are reused.
             round += 1;
             let odd = (round * 62 + 101) % 100 * 2 + 1;
             if let Some(id) = tree.nodes.find(&format!("/w{odd:03}")) {

@@ -1,4 +1,4 @@
-//! The permission that each op needs and on which znode, and the lists that may be set.
+//! The permissions that each op needs and on which znode, and the lists that may be set.
 
 use herdsman_proto::limits::ACL_ENTRIES_MAX;
 use herdsman_proto::request::CreateRequest;
@@ -9,7 +9,7 @@ use herdsman_tree::{Caller, Overlay, Tree, TreeOptions};
 
 use crate::world::World;
 
-/// Does the line succeed for `u1` when it has exactly these permissions on `/p` and `/p/kid`?
+/// Whether the line succeeds for `u1` when it has exactly these permissions on `/p` and `/p/kid`.
 fn allowed(line: &str, parent: &str, kid: &str) -> bool {
     let entry = |perms: &str| format!("digest:u2:h:rwcda,digest:u1:h:{perms}");
     let setup = [
@@ -24,7 +24,7 @@ fn allowed(line: &str, parent: &str, kid: &str) -> bool {
     !refused
 }
 
-/// One of `wanted` on the parent, or on the znode itself, is needed and enough.
+/// Checks that one of `wanted` on the parent, or on the znode itself, is necessary and sufficient.
 fn check(line: &str, wanted_of_parent: &str, wanted_of_kid: &str) {
     for perm in ["r", "w", "c", "d", "a"] {
         let expected = wanted_of_parent.contains(perm) || wanted_of_parent.is_empty();
@@ -35,7 +35,7 @@ fn check(line: &str, wanted_of_parent: &str, wanted_of_kid: &str) {
 }
 
 #[test]
-fn every_op_asks_for_its_permission() {
+fn every_op_needs_its_permission() {
     check("create /p/new", "c", "");
     check("create2 /p/new", "c", "");
     check("createContainer /p/new", "c", "");
@@ -56,13 +56,13 @@ fn every_op_asks_for_its_permission() {
 
 /// A missing znode is not hidden either.
 #[test]
-fn a_missing_znode_asks_for_nothing() {
+fn a_missing_znode_needs_no_permission() {
     let mut world = World::new(TreeOptions::default(), &["create /p '' acl=digest:u2:h:rwcda"]);
     assert_eq!(world.run("u1: exists /p/no"), "NoNode");
     assert_eq!(world.run("u1: get /p/no"), "NoNode");
 }
 
-/// The list that is stored when `u1` sets one.
+/// Checks the list that is stored when `u1` sets this one.
 fn check_stored(wanted: &str, expected: &str) {
     let mut world = World::new(TreeOptions::default(), &[]);
     let answer = world.run(&format!("u1: create /a '' acl={wanted}"));
@@ -74,7 +74,7 @@ fn check_stored(wanted: &str, expected: &str) {
 }
 
 #[test]
-fn lists_are_checked_and_spelled_out() {
+fn lists_are_checked_and_expanded() {
     check_stored("world:anyone:rwcda", "world:anyone:31");
     check_stored("world:anyone:r,world:anyone:r", "world:anyone:1");
     check_stored("world:anyone:r,world:anyone:w", "world:anyone:1,world:anyone:2");
@@ -106,7 +106,7 @@ fn the_entries_of_a_list_are_limited() {
     }
     assert_eq!(world.run(&format!("setacl /a {too_long}")), "InvalidAcl");
     assert!(!world.run(&format!("setacl /a {longest}")).contains("Invalid"));
-    // What is named twice counts twice, and is stored once.
+    // An entry that is named twice counts twice and is stored once.
     let doubled = format!("{0},{0}", list(ACL_ENTRIES_MAX / 2));
     assert_eq!(world.run(&format!("create /d '' acl={doubled}")), "/d");
     let stored = world.run("super: getacl /d");
@@ -115,7 +115,7 @@ fn the_entries_of_a_list_are_limited() {
 
 /// A short `auth` entry expands to all ids of the caller, which may be long.
 #[test]
-fn what_a_request_is_spelled_out_to_is_limited() {
+fn the_expansion_of_a_request_is_limited() {
     let long_id = Id::new("digest", &format!("{}:h", "u".repeat(60_000)));
     let many: Vec<_> = (0..60).map(|i| Id::new("digest", &format!("u{i}:h"))).collect();
     let auth = |count: i32| -> Vec<Acl> {
@@ -154,7 +154,7 @@ fn what_a_request_is_spelled_out_to_is_limited() {
     };
     check(&long_ids, &multi(2), None);
     check(&long_ids, &multi(3), Some(ErrorCode::BadArguments));
-    // With ids of ordinary length, a request may be as long as it likes.
+    // With ids of ordinary length, the length of a request is not limited here.
     check(&many[..4], &multi(10_000), None);
 }
 

@@ -1,4 +1,4 @@
-//! Kinds of create: ops against flags, what is stored, sequence numbers.
+//! Kinds of create: ops and flags, what is stored, sequence numbers.
 
 use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
 use herdsman_proto::{SessionId, StatPersisted, Txn, TxnHeader, Zxid};
@@ -56,7 +56,7 @@ fn the_op_decides_the_txn_and_the_flags_the_rest() {
     check("createTTL /a flags=0 ttl=-1", "BadArguments", 0);
 }
 
-/// Clients see neither mark as an owner, and both may have children.
+/// Neither kind of owner is visible to clients, and both kinds of znodes may have children.
 #[test]
 fn containers_and_ttl_znodes_have_no_visible_owner() {
     let mut world = World::new(options(true), &["createContainer /c", "createTTL /t"]);
@@ -78,17 +78,17 @@ fn sequence_numbers_count_creations() {
     assert_eq!(world.run("exists /q"), "c1 m1 p6 v0 cv5 av0 len0 kids3");
 }
 
-/// A tree with `/q`, whose count of creations is as given.
+/// Returns a tree with `/q`, whose count of creations is the given one.
 fn tree_with_count(cversion: i32) -> Tree {
     let mut loader = Loader::new(TreeOptions::default());
     let stat = StatPersisted::default();
     loader.node("", Some(&[]), -1, stat).expect("the root comes first");
-    loader.node("/q", None, -1, StatPersisted { cversion, ..stat }).expect("its parent is there");
+    loader.node("/q", None, -1, StatPersisted { cversion, ..stat }).expect("its parent exists");
     loader.finish(Zxid(1)).expect("a whole tree")
 }
 
 #[test]
-fn sequence_numbers_go_on_below_zero() {
+fn sequence_numbers_continue_below_zero() {
     let check = |cversion, expected: &[&str]| {
         let mut tree = tree_with_count(cversion);
         let mut overlay = Overlay::new(0);

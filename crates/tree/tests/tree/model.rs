@@ -1,6 +1,5 @@
-//! A tree as simple as possible: a map from path to znode, in which everything is found by scanning all of
-//! it. It decides and applies in one step, so it shows what the real tree shows when everything in
-//! flight is applied.
+//! A tree as simple as possible: a map from path to znode that is scanned for every search. It decides and
+//! applies in one step, so it shows what the real tree shows when everything in flight is applied.
 
 use std::collections::BTreeMap;
 
@@ -338,7 +337,7 @@ fn allowed(acl: &[Acl], wanted: Perms, ids: &[Id]) -> Result<()> {
     }
 }
 
-/// `auth` stands for all digest ids; random tests use no list with doubles.
+/// `auth` stands for all digest ids; random tests use no list with duplicates.
 fn settled(acl: &[Acl], ids: &[Id]) -> Result<Vec<Acl>> {
     let mut settled = Vec::new();
     for entry in acl {

@@ -15,7 +15,7 @@ fn check(line: &str, expected: &str) {
 }
 
 #[test]
-fn results_come_one_by_one() {
+fn each_operation_has_a_result() {
     check("multi", "[]");
     check("multi create /b ; delete /b ; check /a", "[/b, deleted, checked]");
     check(
@@ -33,7 +33,7 @@ fn results_come_one_by_one() {
 }
 
 #[test]
-fn one_failure_undoes_all() {
+fn one_failure_undoes_everything() {
     check("multi delete /no", "[NoNode]");
     check("multi create /b ; delete /no ; create /c", "[undone, NoNode, RuntimeInconsistency]");
     check("expired: multi create /b ; create /c", "[SessionExpired, RuntimeInconsistency]");
@@ -66,7 +66,7 @@ fn a_failed_multi_is_still_a_multi_txn() {
     assert_eq!(told.map(|digest| digest.tree_digest), Some(digest));
 }
 
-/// Pieces of bytes in hex, spaces for the reader.
+/// Concatenates bytes in hex, which may contain spaces.
 fn hex(pieces: &[&str]) -> Vec<u8> {
     let digits: String = pieces.concat().chars().filter(|c| !c.is_whitespace()).collect();
     let byte = |at: usize| u8::from_str_radix(&digits[at..at + 2], 16).expect("hex");
@@ -95,7 +95,7 @@ fn a_multi_request_is_read_from_apaches_bytes() {
 
 /// Ops that are not allowed in a multi, reads among writes, and lists that do not end.
 #[test]
-fn other_multi_requests_cannot_be_read() {
+fn other_multi_requests_are_rejected() {
     for pieces in [
         &["00000007 00 ffffffff", PATH, ACL, "ffffffff", END][..],
         &["00000004 00 ffffffff", PATH, "00", END],
@@ -120,11 +120,11 @@ fn reply(outcome: &Outcome) -> Vec<u8> {
     out
 }
 
-/// A stat: czxid 1, all else as given in hex.
+/// A stat with czxid 1, and everything else as given in hex.
 fn stat(mzxid: &str, version: &str, length: &str) -> String {
     let long = |hex: &str| format!("{hex:0>16}");
     let int = |hex: &str| format!("{hex:0>8}");
-    // World's clock is 1000 a txn: 0x3e8, 0x7d0.
+    // World's clock advances by 1000 for each txn: 0x3e8, 0x7d0.
     let mtime = if mzxid == "1" { "3e8" } else { "7d0" };
     [
         long("1"),

@@ -1,4 +1,4 @@
-//! Any history, prepared ahead of what is applied: outcomes, digests and the tree itself are those
+//! Any history, prepared ahead of what is applied: outcomes, digests and the tree itself must equal those
 //! of the naive model.
 
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
     #[test]
-    fn the_tree_is_what_the_model_says(steps in steps(80), extended_types: bool) {
+    fn the_tree_equals_the_model(steps in steps(80), extended_types: bool) {
         let mut run = Run::new(options(extended_types), &mut check);
         for step in &steps {
             run.step(step, &mut check);
@@ -26,7 +26,7 @@ proptest! {
     }
 }
 
-/// After each txn: its outcome, its digest, and everything in a snapshot.
+/// Compares after each txn: its outcome, its digest, and everything in a snapshot.
 fn check(tree: &Tree, applied: &InFlight, outcome: &Outcome) {
     let InFlight { entry, expected, after } = applied;
     assert_eq!(outcome, expected, "{:?}", entry.txn);
@@ -40,7 +40,7 @@ fn check(tree: &Tree, applied: &InFlight, outcome: &Outcome) {
     assert!(tree.sessions().eq(after.sessions.clone()));
 }
 
-/// At the end also through the reads of clients.
+/// Compares at the end through the reads of clients as well.
 fn check_reads(tree: &Tree, applied: &InFlight, outcome: &Outcome) {
     check(tree, applied, outcome);
     let model = &applied.after;
@@ -66,7 +66,7 @@ fn check_ephemerals(tree: &Tree, model: &Model) {
     assert!(tree.orphan_ephemeral_owners().is_empty());
 }
 
-/// All znodes, as a snapshot would show them.
+/// All znodes, as in a snapshot.
 pub fn nodes(tree: &Tree) -> BTreeMap<String, ModelNode> {
     let mut dump = Dump::start(tree);
     let acls: BTreeMap<_, _> = dump.acls().iter().cloned().collect();
@@ -87,7 +87,7 @@ fn read(tree: &Tree, line: &str) -> Vec<u8> {
     let ids = [herdsman_proto::Id::new("super", "")];
     let reader = ReadCaller { session: SessionId(1), watcher: Watcher(1), ids: &ids };
     let mut out = Vec::new();
-    tree.read(reader, &request, &mut out).expect("it is there");
+    tree.read(reader, &request, &mut out).expect("the znode exists");
     out
 }
 

@@ -1,4 +1,4 @@
-//! Quotas: totals that are kept beside the limits, and hard limits that refuse writes.
+//! Quotas: totals that are kept next to the limits, and hard limits that reject writes.
 
 use herdsman_tree::{Dump, Loader, Tree, TreeOptions};
 
@@ -8,7 +8,7 @@ fn enforcing() -> TreeOptions {
     TreeOptions { enforce_quota: true, ..TreeOptions::default() }
 }
 
-/// `/app` with one child, five bytes in all, under the given limits.
+/// A tree with `/app` and one child, five bytes in total, under the given limits.
 fn world(options: TreeOptions, limits: &str) -> World {
     let limits = format!("create /zookeeper/quota/app/zookeeper_limits {limits}");
     let setup = [
@@ -45,7 +45,7 @@ fn totals_follow_every_change() {
     check("close", 3, 6);
 }
 
-/// The reply to the create has the stat of the data that was sent; the count replaces it afterwards.
+/// The reply to the create has the stat of the data that was sent; counting replaces it afterwards.
 #[test]
 fn the_stat_of_new_totals_is_from_before_the_count() {
     let setup = ["create /app 12", "create /zookeeper/quota/app"];
@@ -56,7 +56,7 @@ fn the_stat_of_new_totals_is_from_before_the_count() {
     assert!(filled.starts_with("count=1,bytes=2 "), "{filled}");
 }
 
-/// The text is that of Apache, and its change fires no watch and changes no version.
+/// The text is Apache's, and changing it fires no watch and changes no version.
 #[test]
 fn totals_are_text_in_a_znode() {
     let mut world = world(TreeOptions::default(), "count=1,bytes=1");
@@ -77,7 +77,7 @@ fn totals_are_text_in_a_znode() {
 }
 
 #[test]
-fn the_nearest_quota_counts_and_the_outer_one_stays() {
+fn only_the_nearest_quota_counts() {
     let mut world = world(TreeOptions::default(), "count=1,bytes=1");
     for line in [
         "create /zookeeper/quota/app/kid",
@@ -100,7 +100,7 @@ fn check(options: TreeOptions, limits: &str, line: &str, expected: &str) {
 }
 
 #[test]
-fn hard_limits_refuse_if_they_are_enforced() {
+fn hard_limits_reject_writes_if_enforced() {
     let hard = "count=-1,bytes=-1=;byteHardLimit=7;countHardLimit=3";
     check(enforcing(), hard, "create /app/x 12", "/app/x");
     check(enforcing(), hard, "create /app/x 123", "QuotaExceeded");
@@ -118,12 +118,12 @@ fn hard_limits_refuse_if_they_are_enforced() {
 }
 
 #[test]
-fn soft_limits_refuse_nothing() {
+fn soft_limits_reject_nothing() {
     check(enforcing(), "count=1,bytes=1", "create /app/x 123", "/app/x");
     check(enforcing(), "count=1,bytes=1,countHardLimit=9", "create /app/x 123", "/app/x");
 }
 
-/// After a snapshot is loaded the totals are counted anew.
+/// After a snapshot is loaded, the totals are counted again.
 #[test]
 fn totals_are_counted_when_a_snapshot_is_loaded() {
     let source = world(TreeOptions::default(), "count=1,bytes=1").tree;

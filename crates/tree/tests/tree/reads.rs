@@ -37,7 +37,7 @@ fn reads_show_data_children_and_stats() {
 }
 
 #[test]
-fn the_service_has_znodes_of_its_own() {
+fn the_service_has_its_own_znodes() {
     check("ls /zookeeper", "[config,quota]");
     check("getacl /zookeeper/config", "world:anyone:1 c0 m0 p0 v0 cv0 av-1 len0 kids0");
     check("set /zookeeper/config x", "NoAuth");
@@ -67,7 +67,7 @@ fn descendants_are_counted() {
 }
 
 #[test]
-fn ephemerals_are_ones_own_and_go_by_the_spelling() {
+fn ephemerals_are_those_of_the_session_with_the_prefix() {
     check("ephemerals", "[/a/e,/e,/eel]");
     check("ephemerals ''", "[/a/e,/e,/eel]");
     check("ephemerals /", "[/a/e,/e,/eel]");
@@ -88,7 +88,7 @@ fn who_am_i_shows_names_and_no_hashes() {
 }
 
 #[test]
-fn multi_reads_answer_each_on_its_own() {
+fn each_read_of_a_multi_has_its_own_result() {
     check("multiRead", "[]");
     check(
         "multiRead get /a/c ; ls /no ; ls /a/b ; get /no",
@@ -115,9 +115,9 @@ fn cversion_counts_creations_and_deletions() {
     }
 }
 
-/// A client may request a list that is too long again and again.
+/// A client may request a list that is too long any number of times.
 #[test]
-fn a_list_that_is_too_long_is_refused_and_sets_no_watch() {
+fn a_list_that_is_too_long_is_rejected_and_sets_no_watch() {
     let options = TreeOptions { reply_bytes_max: 2200, ..TreeOptions::default() };
     let mut world = World::new(options, &["create /p"]);
     for i in 0..20 {
@@ -134,9 +134,9 @@ fn a_list_that_is_too_long_is_refused_and_sets_no_watch() {
     assert_eq!(world.tree.watches().count(), 0);
 }
 
-/// Such reads are answered under the guard of the writes before them.
+/// Such reads are answered under the same guard as the writes before them.
 #[test]
-fn replies_fit_by_the_real_length_of_names_and_data() {
+fn the_size_of_a_reply_is_computed_from_names_and_data() {
     let mut world = World::new(TreeOptions::default(), &["create /p 12345"]);
     let children =
         || ReadRequest::GetChildren { path: "/p".into(), watch: false, with_stat: false };
@@ -148,7 +148,7 @@ fn replies_fit_by_the_real_length_of_names_and_data() {
     assert!(world.tree.reply_fits(&children(), 5008));
 }
 
-/// Lists of wide znodes are kept encoded, and must not outlive a change, nor the znode.
+/// Lists of wide znodes are cached in encoded form, and must not outlive a change or the znode.
 #[test]
 fn a_list_that_was_read_before_shows_later_changes() {
     const CHILDREN: usize = 4_200;

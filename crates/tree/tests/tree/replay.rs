@@ -1,5 +1,5 @@
-//! Applies txns to trees that already show them: twice, or over a snapshot that was taken
-//! during writes. The result is always the same tree.
+//! Applies txns to trees that already contain them: twice, or over a snapshot that was taken during writes.
+//! The result must always be the same tree.
 
 use std::collections::BTreeMap;
 
@@ -71,7 +71,7 @@ fn history(steps: &[Step]) -> (Vec<Entry>, Tree) {
     (log, run.tree)
 }
 
-/// Takes a snapshot that starts before `log[start]` and goes on while txns are applied.
+/// Takes a snapshot that starts before `log[start]` and continues while txns are applied.
 fn fuzzy_snapshot(log: &[Entry], start: usize, pace: &[usize], options: TreeOptions) -> Tree {
     let mut tree = Tree::new(options.clone());
     log[..start].iter().for_each(|entry| tree.replay(entry));
@@ -88,7 +88,7 @@ fn fuzzy_snapshot(log: &[Entry], start: usize, pace: &[usize], options: TreeOpti
         if !more {
             return loader.finish(dump.zxid()).expect("there is a root");
         }
-        let txns = txns_between.next().expect("it goes round");
+        let txns = txns_between.next().expect("the iterator cycles");
         during.by_ref().take(txns).for_each(|entry| tree.replay(entry));
     }
 }
@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn a_snapshot_taken_while_writes_go_on_and_the_log_give_the_same_tree(
+    fn a_snapshot_taken_during_writes_and_the_log_give_the_same_tree(
         steps in churn(80),
         start in 0.0..1.0,
         earlier in 0.0..1.0,
@@ -124,7 +124,7 @@ proptest! {
     }
 }
 
-/// Replays a whole history over the tree that it leads to.
+/// Replays a whole history over the tree that results from it.
 fn check_whole_replay(lines: &[&str]) {
     let mut world = World::new(options(true), &[]);
     let mut log = Vec::new();
@@ -136,10 +136,10 @@ fn check_whole_replay(lines: &[&str]) {
     assert_eq!(seen(&world.tree), before);
 }
 
-/// The deletion of a znode that was created again with children must remove it, or changes of the old
-/// znode would be in the new one.
+/// Deleting a znode that was created again with children must remove it, or changes of the old znode would
+/// appear in the new one.
 #[test]
-fn a_replayed_delete_takes_later_children_with_it() {
+fn a_replayed_delete_removes_later_children() {
     check_whole_replay(&[
         "create /a first",
         "set /a old",
@@ -154,7 +154,7 @@ fn a_replayed_delete_takes_later_children_with_it() {
 }
 
 #[test]
-fn a_replayed_close_takes_later_children_with_it() {
+fn a_replayed_close_removes_later_children() {
     check_whole_replay(&[
         "create /a first flags=1",
         "set /a old",
@@ -181,6 +181,6 @@ fn a_snapshot_never_gives_a_znode_the_acl_of_another() {
     let table: BTreeMap<_, _> = dump.acls().iter().map(|(key, acl)| (*key, acl)).collect();
     assert_eq!(table.len(), 2, "one of /old, one of /zookeeper/config");
     assert!(table.contains_key(&keys["/zookeeper/config"]));
-    assert_eq!(table.get(&keys["/kept"]), None, "its ACL came behind the table");
+    assert_eq!(table.get(&keys["/kept"]), None, "its ACL was added after the table");
     assert_eq!(keys.get("/new"), None, "its creation is replayed");
 }

@@ -1,4 +1,4 @@
-//! Random histories: the requests of several sessions, their order, and how far the log lags.
+//! Random histories: the requests of several sessions, their order, and how far the log lags behind.
 
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{ErrorCode, Id, SessionId, TxnHeader, Zxid};
@@ -13,7 +13,7 @@ use crate::words;
 /// One step of a history.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// Which of the sessions acts.
+    /// The session that acts.
     pub who: usize,
     pub action: Action,
     /// The number of txns that may stay in flight after it.
@@ -24,7 +24,7 @@ pub struct Step {
 pub enum Action {
     /// A request in the notation of `words`.
     Write(String),
-    /// The same from a session that may not write any more.
+    /// The same from a session that may not write.
     Refused(String),
     /// The session ends, and another one replaces it.
     Reopen,
@@ -32,7 +32,7 @@ pub enum Action {
     Sweep(String),
 }
 
-/// Sessions that act at the same time: nobody, a user, the super user.
+/// Sessions that act at the same time: an anonymous one, a user, the super user.
 pub const ACTORS: usize = 3;
 
 pub fn ids(who: usize) -> Vec<Id> {
@@ -43,7 +43,7 @@ pub fn ids(who: usize) -> Vec<Id> {
     }
 }
 
-/// Paths that collide often.
+/// Paths that often collide.
 fn good_path() -> impl Strategy<Value = String> {
     prop::sample::select(vec![
         "/a", "/a/a", "/a/b", "/a/a/a", "/a/a/b", "/b", "/b/a", "/b/a/a", "/b/b",
@@ -112,13 +112,13 @@ fn step() -> impl Strategy<Value = Step> {
     (0..ACTORS, action, 0..6usize).prop_map(|(who, action, lag)| Step { who, action, lag })
 }
 
-/// A history of so many steps at the most.
+/// A history of at most this many steps.
 pub fn steps(max: usize) -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step(), 0..max)
 }
 
-/// A history in which most things succeed and few paths come and go all the time, so that a
-/// snapshot taken meanwhile meets much that has changed.
+/// A history in which most requests succeed and few paths are created and deleted all the time, so that a
+/// snapshot taken meanwhile contains many changes.
 pub fn churn(max: usize) -> impl Strategy<Value = Vec<Step>> {
     let path = || prop::sample::select(vec!["/a", "/a/a", "/a/a/a", "/a/b", "/b", "/b/a"]);
     let acl = || {
@@ -134,7 +134,7 @@ pub fn churn(max: usize) -> impl Strategy<Value = Vec<Step>> {
         2 => (path(), 0..9).prop_map(|(path, data)| format!("set {path} {data}{data}")),
         1 => (path(), acl()).prop_map(|(path, acl)| format!("setacl {path} {acl}")),
         2 => (path(), path())
-            .prop_map(|(gone, new)| format!("multi delete {gone} ; create {new} y ; set {new} zz")),
+            .prop_map(|(old, new)| format!("multi delete {old} ; create {new} y ; set {new} zz")),
     ];
     let action = prop_oneof![15 => write.prop_map(Action::Write), 1 => Just(Action::Reopen)];
     let step = (0..ACTORS, action).prop_map(|(who, action)| Step { who, action, lag: 0 });
@@ -245,7 +245,7 @@ impl Run {
         self.propose(entry, Outcome::Session);
     }
 
-    /// The txn goes through its bytes, as it does on the way to a log.
+    /// Encodes and decodes the txn, as on the way to a log.
     fn propose(&mut self, entry: Entry, expected: Outcome) {
         let mut bytes = Vec::new();
         entry.encode(&mut bytes);
@@ -253,7 +253,7 @@ impl Run {
         self.in_flight.push_back(InFlight { entry, expected, after: self.model.clone() });
     }
 
-    /// Applies until so many are left.
+    /// Applies until this many are left.
     pub fn drain(&mut self, left: usize, check: &mut dyn FnMut(&Tree, &InFlight, &Outcome)) {
         while self.in_flight.len() > left {
             let next = self.in_flight.pop_front().expect("more than are left");

@@ -22,7 +22,7 @@ const SETUP: &[&str] = &[
 
 /// Time is 1000 for each txn.
 #[test]
-fn idle_znodes_are_found_when_their_time_has_come() {
+fn idle_znodes_are_found_when_they_are_due() {
     let world = World::new(options(true), SETUP);
     let check = |now_ms, never_used_ms_max, expected: &[&str]| {
         let time = SweepTime { now_ms, never_used_ms_max };
@@ -76,7 +76,7 @@ fn the_sweep_deletes_only_idle_containers_and_ttl_znodes() {
     }
 }
 
-/// Without the extended types the mark of a TTL is the number of a session like any other.
+/// Without the extended types the mark of a TTL is an ordinary session id.
 #[test]
 fn without_extended_types_there_are_no_ttl_znodes() {
     let mut world = World::new(TreeOptions::default(), &[]);

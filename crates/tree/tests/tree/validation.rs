@@ -23,7 +23,7 @@ fn check_with(options: TreeOptions, line: &str, expected: &str) {
     assert_eq!(world.run(line), expected, "{line:?}");
 }
 
-/// Each line has the faults of all lines below it as well, as far as they can go together.
+/// Each line also has the faults of all lines below it, as far as they can be combined.
 #[test]
 fn create_checks_in_apaches_order() {
     check("expired: create a flags=9 acl=-", "BadArguments");
@@ -46,9 +46,9 @@ fn create_checks_in_apaches_order() {
     check("create /a/new", "/a/new");
 }
 
-/// The number is appended before the path is judged, so what looks wrong may become right.
+/// The number is appended before the path is checked, so an invalid path may become valid.
 #[test]
-fn a_sequence_number_can_mend_a_path() {
+fn a_sequence_number_can_make_a_path_valid() {
     check("create /a/ flags=2", "/a/0000000001");
     check("create /a/. flags=2", "/a/.0000000001");
     check("create / flags=2", "/0000000003");

@@ -14,7 +14,7 @@ fn check(setup: &[&str], line: &str, expected: &[&str]) {
 }
 
 #[test]
-fn each_op_tells_the_tables_that_it_concerns() {
+fn each_op_notifies_the_matching_tables() {
     let base = |watch| ["create /a", "create /a/b", watch];
     check(&base("get /a/b watch"), "set /a/b x", &["anon NodeDataChanged /a/b @3"]);
     check(&base("get /a/b watch"), "delete /a/b", &["anon NodeDeleted /a/b @3"]);
@@ -47,7 +47,7 @@ fn only_exists_waits_for_a_creation() {
 
 /// A client that may not read sets no watch either.
 #[test]
-fn a_refused_read_watches_nothing() {
+fn a_rejected_read_sets_no_watch() {
     let mut world = World::new(TreeOptions::default(), &["create /a '' acl=digest:u1:h:w"]);
     for read in ["exists", "get", "ls"] {
         assert_eq!(world.run(&format!("u2: {read} /a watch")), "NoAuth");
@@ -56,7 +56,7 @@ fn a_refused_read_watches_nothing() {
 }
 
 #[test]
-fn one_delete_tells_a_client_once() {
+fn one_delete_notifies_a_client_once() {
     check(
         &[
             "create /a",
@@ -78,7 +78,7 @@ fn one_delete_tells_a_client_once() {
 }
 
 #[test]
-fn the_creation_is_told_before_the_list() {
+fn the_creation_is_reported_before_the_list() {
     check(
         &["create /a", "ls /a watch", "addWatch /a"],
         "create /a/b",
@@ -90,8 +90,8 @@ fn the_creation_is_told_before_the_list() {
     assert_eq!(events, ["anon NodeCreated /a/b @2", "anon NodeChildrenChanged /a @2"]);
 }
 
-/// Lines one after the other, each with the events it causes.
-fn check_story(lines: &[(&str, &[&str])]) {
+/// Executes lines one after the other, and checks the events that each causes.
+fn check_sequence(lines: &[(&str, &[&str])]) {
     let mut world = World::new(TreeOptions::default(), &["create /a"]);
     for (line, expected) in lines {
         assert_eq!(world.run_watched(line).1, *expected, "{line}");
@@ -99,8 +99,8 @@ fn check_story(lines: &[(&str, &[&str])]) {
 }
 
 #[test]
-fn standard_watches_are_spent() {
-    check_story(&[
+fn standard_watches_fire_once() {
+    check_sequence(&[
         ("get /a watch", &[]),
         ("exists /a watch", &[]),
         ("set /a 1", &["anon NodeDataChanged /a @2"]),
@@ -109,8 +109,8 @@ fn standard_watches_are_spent() {
 }
 
 #[test]
-fn persistent_watches_stay_and_hear_of_children() {
-    check_story(&[
+fn persistent_watches_stay_and_report_children() {
+    check_sequence(&[
         ("addWatch /a", &[]),
         ("set /a 1", &["anon NodeDataChanged /a @2"]),
         ("set /a 2", &["anon NodeDataChanged /a @3"]),
@@ -122,10 +122,10 @@ fn persistent_watches_stay_and_hear_of_children() {
     ]);
 }
 
-/// Never NodeChildrenChanged: the child's own event says it.
+/// Never NodeChildrenChanged: the child's own event covers it.
 #[test]
-fn recursive_watches_hear_of_descendants() {
-    check_story(&[
+fn recursive_watches_report_descendants() {
+    check_sequence(&[
         ("addWatch /a recursive", &[]),
         ("set /a 1", &["anon NodeDataChanged /a @2"]),
         ("create /a/b", &["anon NodeCreated /a/b @3"]),
@@ -138,7 +138,7 @@ fn recursive_watches_hear_of_descendants() {
 
 #[test]
 fn several_modes_give_one_event() {
-    check_story(&[
+    check_sequence(&[
         ("addWatch / recursive", &[]),
         ("addWatch /a recursive", &[]),
         ("addWatch /a", &[]),
@@ -153,7 +153,7 @@ fn several_modes_give_one_event() {
 }
 
 #[test]
-fn the_end_of_a_session_tells_like_any_deletion() {
+fn the_end_of_a_session_reports_deletions() {
     check(
         &[
             "u1: create /e '' flags=1",
@@ -173,7 +173,7 @@ fn the_end_of_a_session_tells_like_any_deletion() {
 }
 
 #[test]
-fn a_multi_tells_step_by_step() {
+fn a_multi_reports_each_step() {
     check(
         &["create /a", "get /a watch", "addWatch / recursive"],
         "multi set /a 1 ; create /a/b ; delete /a/b",
@@ -189,9 +189,9 @@ const LATE: &[&str] = &[
     "create /locked '' acl=digest:u1:h:rwcda",
 ];
 
-/// Changes that a client missed become events at once, without a zxid; the other watches are set again.
+/// Changes that a client missed become events immediately, without a zxid; the other watches are set again.
 #[test]
-fn set_watches_tells_what_was_missed() {
+fn set_watches_reports_missed_changes() {
     let check = |line: &str, told: &[&str], watched: usize| {
         let mut world = World::new(TreeOptions::default(), LATE);
         let (_, events) = world.run_watched(line);
@@ -224,7 +224,7 @@ fn set_watches_tells_what_was_missed() {
 
 #[test]
 fn watches_set_again_work_again() {
-    check_story(&[
+    check_sequence(&[
         ("setWatches 9 data=/a exist=/b child=/a", &[]),
         ("set /a 1", &["anon NodeDataChanged /a @2"]),
         ("create /b", &["anon NodeCreated /b @3"]),
@@ -234,7 +234,7 @@ fn watches_set_again_work_again() {
 
 /// A read that would set a watch is rejected as a whole; a read without a watch is not.
 #[test]
-fn who_has_enough_watches_gets_no_more() {
+fn watches_of_a_connection_are_limited() {
     let options =
         TreeOptions { watches_per_watcher_max: NonZeroU32::new(2), ..TreeOptions::default() };
     let setup = ["create /a x", "get /a watch", "ls / watch"];
@@ -247,7 +247,7 @@ fn who_has_enough_watches_gets_no_more() {
         "addWatch /b",
         "setWatches 9 exist=/b",
         // There are no events for missed changes either: the client will read everything again.
-        "setWatches 0 data=/a,/gone exist=/b",
+        "setWatches 0 data=/a,/deleted exist=/b",
     ];
     for line in refused {
         assert_eq!(world.run_watched(line), ("QuotaExceeded".to_owned(), vec![]), "{line}");
@@ -288,7 +288,7 @@ fn watches_are_found_and_removed_by_kind() {
 
 #[test]
 fn removing_one_kind_leaves_the_others() {
-    check_story(&[
+    check_sequence(&[
         ("get /a watch", &[]),
         ("ls /a watch", &[]),
         ("addWatch /a", &[]),

@@ -1,7 +1,7 @@
-//! A notation for requests and answers, a line each, so that a table of cases can be read at a
-//! glance: `create /a data flags=3 acl=digest:u:h:r` → request, outcome → `/a0000000000`.
+//! A notation for requests and replies, one per line, so that a table of cases is easy to read: `create /a
+//! data flags=3 acl=digest:u:h:r` → request, outcome → `/a0000000000`.
 //!
-//! `-` stands for null data, `''` for the empty text. The node's scripts use this file as well.
+//! `-` stands for null data, `''` for empty text. The node's scripts use this file as well.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use herdsman_proto::{
     Xid, Zxid,
 };
 
-/// A line cut into its words and its `key=value` options.
+/// A line split into words and `key=value` options.
 struct Line<'a> {
     words: Vec<&'a str>,
     options: Vec<(&'a str, &'a str)>,
@@ -79,7 +79,7 @@ fn number(text: &str) -> i64 {
 /// `scheme:id:perms`, comma separated; `-` is the empty list.
 pub fn acl(text: &str) -> Vec<Acl> {
     let entry = |entry: &str| {
-        let (who, perms) = entry.rsplit_once(':').expect("perms stand last");
+        let (who, perms) = entry.rsplit_once(':').expect("perms come last");
         let (scheme, id) = who.split_once(':').expect("a scheme and an id");
         Acl { perms: Perms(perms.bytes().map(perm).sum()), id: Id::new(scheme, id) }
     };
@@ -127,7 +127,7 @@ fn create<'a>(verb: &str, words: &Line<'a>) -> CreateRequest<'a> {
         "create2" => OpCode::Create2,
         "createContainer" => OpCode::CreateContainer,
         "createTTL" => OpCode::CreateTtl,
-        _ => panic!("{verb} is no write"),
+        _ => panic!("{verb} is not a write"),
     };
     let usual_flags = match op {
         OpCode::CreateContainer => 4,
@@ -196,7 +196,7 @@ fn watcher_type(text: &str) -> WatcherType {
         "any" => WatcherType::Any,
         "persistent" => WatcherType::Persistent,
         "recursive" => WatcherType::PersistentRecursive,
-        _ => panic!("{text} is no kind of watch"),
+        _ => panic!("{text} is not a kind of watch"),
     }
 }
 

@@ -21,7 +21,7 @@ const fn user(name: &'static str, session: i64, refused: Option<ErrorCode>) -> U
     User { name, session: SessionId(session), refused }
 }
 
-/// `anon` is nobody; `expired` and `moved` have a session that may not write.
+/// `anon` has no credentials; `expired` and `moved` have a session that may not write.
 pub const USERS: &[User] = &[
     user("anon", 0x11, None),
     user("u1", 0x12, None),
@@ -52,7 +52,7 @@ pub struct World {
 }
 
 impl World {
-    /// An empty tree, then the lines, none of which may fail.
+    /// Creates an empty tree and executes the lines, none of which may fail.
     pub fn new(options: TreeOptions, setup: &[&str]) -> Self {
         let mut world = World {
             overlay: Overlay::new(options.hash_seed),
@@ -74,7 +74,7 @@ impl World {
 
     /// Executes a line. Returns the reply and the events.
     pub fn run_watched(&mut self, line: &str) -> (String, Vec<String>) {
-        let (user, line) = self.speaker(line);
+        let (user, line) = self.user_of_line(line);
         if let Some(request) = words::read(line) {
             return self.read(user, &request);
         }
@@ -83,7 +83,7 @@ impl World {
         (self::outcome(&outcome), events.iter().flat_map(event_lines).collect())
     }
 
-    fn speaker<'a>(&self, line: &'a str) -> (User, &'a str) {
+    fn user_of_line<'a>(&self, line: &'a str) -> (User, &'a str) {
         let (name, line) = line.split_once(": ").unwrap_or(("anon", line));
         let user = USERS.iter().find(|user| user.name == name);
         (*user.expect("a known user"), line)
@@ -147,7 +147,7 @@ impl World {
 }
 
 fn event_lines(event: &herdsman_tree::Event) -> Vec<String> {
-    assert!(!event.acl.entries().is_empty(), "an event can always be judged");
+    assert!(!event.acl.entries().is_empty(), "an event always has an ACL to check");
     let line = |&watcher| {
         let name = World::watcher_name(watcher);
         format!("{name} {:?} {} @{}", event.kind, event.path, event.zxid.0)
@@ -155,7 +155,7 @@ fn event_lines(event: &herdsman_tree::Event) -> Vec<String> {
     event.watchers.iter().map(line).collect()
 }
 
-/// What a txn did.
+/// Describes the outcome of a txn.
 pub fn outcome(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Created { path, stat: None } => path.to_string(),

@@ -266,7 +266,7 @@ impl World<'_> {
         let done = self.shell(&server, "", &["--sasl-kerberos", "ls", "/"])?;
         refused("a client without a rule", done, "rejected the Kerberos login")?;
         let log = server.log()?;
-        ensure!(log.contains("no rule of security.auth_to_local is for client@"), "{log}");
+        ensure!(log.contains("no rule of security.auth_to_local applies to client@"), "{log}");
         server.stop()
     }
 

@@ -76,7 +76,7 @@ fn stays_out(program: Program, work: &Path, settings: &Settings, section: &str) 
     ensemble.member_mut(LEADER).launch()?;
     ensemble.member_mut(LEADER).await_up()?;
     let refusal = match program {
-        Program::Herdsman => "is no member",
+        Program::Herdsman => "is not a member",
         Program::Apache | Program::Apache38 => "is not authorized to connect",
     };
     let deadline = Instant::now() + REFUSAL_MAX;

@@ -124,8 +124,9 @@ fn strangers(program: Program, work: &Path, stores: &Stores) -> Result<()> {
         let refused = |ensemble: &Ensemble| {
             [1, 2].iter().any(|id| {
                 let log = ensemble.member(*id).log().unwrap_or_default();
-                log.contains("does not speak TLS")
-                    || log.contains("does not log in")
+                log.contains("does not use TLS")
+                    || log.contains("not TLS")
+                    || log.contains("did not log in")
                     || log.contains("login failed")
             })
         };

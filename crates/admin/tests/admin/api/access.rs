@@ -1,4 +1,5 @@
-//! The same rights as on the client port: every operation, for every kind of right, asked both ways.
+//! REST grants the same permissions as the client port: every operation with every kind of permission,
+//! tried on both.
 
 use herdsman_client::{Acl, Client, ErrorKind, Id, Perms, Result};
 use herdsman_tree::auth::{DigestAlgorithm, digest_id};
@@ -115,8 +116,8 @@ async fn of_a_child_that_may_not_be_read_only_the_name_is_shown() {
     let page = rest.get("/api/v1/children?path=/p").ok();
     assert_eq!(page["children"][0]["data_length"], 2);
     let shut = page["children"][1].as_object().unwrap();
-    let told: Vec<_> = shut.iter().filter(|(_, value)| !value.is_null()).collect();
-    assert_eq!(json!(told), json!([["name", "shut"], ["readable", false]]));
+    let ids: Vec<_> = shut.iter().filter(|(_, value)| !value.is_null()).collect();
+    assert_eq!(json!(ids), json!([["name", "shut"], ["readable", false]]));
     let found = rest.get("/api/v1/search?q=secret").ok();
     assert_eq!(found["matches"], json!([]));
     let by_name = rest.get("/api/v1/search?q=shut").ok();
@@ -124,7 +125,7 @@ async fn of_a_child_that_may_not_be_read_only_the_name_is_shown() {
 }
 
 #[tokio::test]
-async fn an_address_is_that_of_the_connection_whatever_a_header_says() {
+async fn an_address_is_that_of_the_connection_not_of_a_header() {
     let rest = Rest::start();
     let setter = rest.client().await;
     for (path, address) in [("/near", "127.0.0.1"), ("/far", "192.0.2.7")] {
@@ -143,13 +144,13 @@ async fn an_address_is_that_of_the_connection_whatever_a_header_says() {
         assert_eq!(status(set("/api/v1/node?path=/far")), 403, "{claim:?}");
         assert_eq!(status(Ask::get("/api/v1/node?path=/near")), 200, "{claim:?}");
         assert_eq!(status(set("/api/v1/node?path=/near")), 200, "{claim:?}");
-        let told = rest.ask(&Ask::get("/api/v1/whoami").header(claim.0, claim.1)).ok();
-        assert!(!told.to_string().contains("192.0.2.7"), "{told}");
+        let ids = rest.ask(&Ask::get("/api/v1/whoami").header(claim.0, claim.1)).ok();
+        assert!(!ids.to_string().contains("192.0.2.7"), "{ids}");
     }
 }
 
 #[tokio::test]
-async fn a_refused_version_tells_the_stat_only_to_readers() {
+async fn a_rejected_version_shows_the_stat_only_to_readers() {
     let rest = Rest::start();
     let setter = rest.client().await;
     setter.create("/w", "").acl(vec![Acl::world(Perms::WRITE)]).await.unwrap();

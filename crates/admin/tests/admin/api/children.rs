@@ -1,11 +1,11 @@
-//! Children, a page at a time.
+//! Lists of children, a page at a time.
 
 use herdsman_client::{Client, Op};
 use serde_json::{Value, json};
 
 use super::rest::Rest;
 
-/// All pages of a list behind a name.
+/// Returns all pages of a list after a name.
 fn pages(rest: &Rest, query: &str, after: &str) -> Vec<Value> {
     let mut pages = Vec::new();
     let mut after = Some(after.to_owned());
@@ -38,7 +38,7 @@ async fn create_many(client: &Client, parent: &str, count: usize) {
 }
 
 #[tokio::test]
-async fn a_hundred_thousand_children_come_once_each_and_in_order() {
+async fn a_hundred_thousand_children_are_each_listed_once_in_order() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/wide", "").await.unwrap();
@@ -57,14 +57,14 @@ async fn a_hundred_thousand_children_come_once_each_and_in_order() {
 }
 
 #[tokio::test]
-async fn pages_hold_while_others_come_and_go() {
+async fn pages_are_correct_while_children_change() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/p", "").await.unwrap();
     create_many(&client, "/p", 30).await;
     let first = rest.get("/api/v1/children?path=/p&limit=10").ok();
     assert_eq!(first["next"], "n000009");
-    // The name that the next page comes after goes, and others come before and behind it.
+    // The name after which the next page starts is deleted, and others are created before and after it.
     client.delete("/p/n000009").await.unwrap();
     client.create("/p/a", "").await.unwrap();
     client.create("/p/z", "").await.unwrap();
@@ -74,7 +74,7 @@ async fn pages_hold_while_others_come_and_go() {
 }
 
 #[test]
-fn a_page_tells_what_a_list_shows() {
+fn a_page_has_the_fields_of_a_list() {
     let rest = Rest::start();
     for path in ["/a", "/a/B", "/a/b", "/a/Bc", "/a/b/x"] {
         rest.create(path, "12");

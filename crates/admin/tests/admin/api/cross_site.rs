@@ -1,5 +1,5 @@
-//! Requests that a page of another site could make a browser send. The whole table is in
-//! `guard.rs`; here it is shown that the guard stands before every room.
+//! Requests that a page of another site could make a browser send. The complete table is in `guard.rs`;
+//! these tests show that the guard applies to every route.
 
 use super::rest::{Ask, ROOT_USER, Rest};
 
@@ -8,7 +8,7 @@ fn post(path: &str) -> Ask {
 }
 
 #[test]
-fn another_sites_page_gets_nowhere() {
+fn pages_of_other_sites_are_rejected() {
     let rest = Rest::start();
     let local = rest.admin.address().to_string();
     let json = |ask: Ask| ask.header("Content-Type", "application/json").body("{}");
@@ -42,7 +42,7 @@ fn another_sites_page_gets_nowhere() {
     assert!(message.contains("herdsman.admin.hostNames"), "{message}");
 }
 
-/// Commands that change something, though they are asked with GET, and those that only look.
+/// Commands that change something although they use GET, and commands that only read.
 const CHANGING: [&str; 9] = [
     "connection_stat_reset",
     "crst",
@@ -55,9 +55,9 @@ const CHANGING: [&str; 9] = [
     "snapshot?streaming=false",
 ];
 
-/// What browsers send with a request that a page of another site has caused. To addresses without TLS other
-/// than localhost they send no `Sec-Fetch-Site`.
-const CAUSED_ELSEWHERE: [&[(&str, &str)]; 8] = [
+/// What browsers send with a request caused by a page of another site. To addresses without TLS other than
+/// localhost they send no `Sec-Fetch-Site`.
+const CROSS_SITE_HEADERS: [&[(&str, &str)]; 8] = [
     &[("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "navigate")],
     &[("Sec-Fetch-Site", "same-site"), ("Sec-Fetch-Mode", "navigate")],
     &[("Sec-Fetch-Site", "cross-site"), ("Sec-Fetch-Mode", "no-cors"), ("Sec-Fetch-Dest", "image")],
@@ -72,7 +72,7 @@ fn with_all(ask: Ask, headers: &[(&str, &str)]) -> Ask {
     headers.iter().fold(ask, |ask, (name, value)| ask.header(name, value))
 }
 
-/// `Sec-Fetch-Site: none` also stands for a link in a mail or a chat program, and for pages that are loaded ahead.
+/// `Sec-Fetch-Site: none` also stands for a link in a mail or chat program, and for preloaded pages.
 #[test]
 fn a_link_in_another_program_changes_nothing() {
     let rest = Rest::start();
@@ -92,12 +92,12 @@ fn a_link_in_another_program_changes_nothing() {
 }
 
 #[test]
-fn another_sites_link_changes_nothing() {
+fn links_of_other_sites_change_nothing() {
     let rest = Rest::start();
     let mask = || rest.get("/commands/gtmk").ok()["tracemask"].clone();
     let before = mask();
     for command in CHANGING {
-        for headers in CAUSED_ELSEWHERE {
+        for headers in CROSS_SITE_HEADERS {
             for method in ["GET", "HEAD"] {
                 let target = format!("/commands/{command}");
                 let ask = with_all(Ask::new(method, &target), headers).user(ROOT_USER);
@@ -113,7 +113,7 @@ fn another_sites_link_changes_nothing() {
 }
 
 #[test]
-fn tools_and_people_may_use_every_command() {
+fn tools_and_users_may_use_every_command() {
     let rest = Rest::start();
     let meant: [&[(&str, &str)]; 4] = [
         &[],
@@ -130,7 +130,7 @@ fn tools_and_people_may_use_every_command() {
 }
 
 #[test]
-fn another_sites_link_leads_to_the_console_only() {
+fn links_of_other_sites_reach_only_the_console() {
     let rest = Rest::start();
     let follow = |target: &str| {
         let ask = Ask::get(target).header("Sec-Fetch-Site", "cross-site");

@@ -8,17 +8,17 @@ use serde_json::json;
 use super::rest::{Ask, admin};
 
 #[test]
-fn every_member_answers_and_one_without_a_quorum_does_not() {
+fn every_member_serves_and_one_without_a_quorum_does_not() {
     let mut ensemble = TestEnsemble::start();
     let leader = ensemble.await_leader();
     let follower = ensemble.follower();
     let door = admin(ensemble.handle(follower), Writers::Anybody);
     let created = Ask::json("POST", "/api/v1/node?path=/a", &json!({ "data": "x" }));
     assert_eq!(created.of(door.address()).status, 201);
-    // A member sees its own writes at once.
+    // A member sees its own writes immediately.
     assert_eq!(Ask::get("/api/v1/node?path=/a").of(door.address()).ok()["data"], "x");
     let other = admin(ensemble.handle(leader), Writers::Anybody);
-    // Others see them a moment later.
+    // Other members see them a moment later.
     let shown = ensemble.await_that("the leader shows it", || {
         let answer = Ask::get("/api/v1/node?path=/a").of(other.address());
         (answer.status == 200).then_some(answer)
@@ -48,7 +48,7 @@ fn every_member_answers_and_one_without_a_quorum_does_not() {
 }
 
 #[test]
-fn a_member_that_only_reads_shows_all_and_changes_nothing() {
+fn a_read_only_member_shows_everything_and_rejects_writes() {
     let mut ensemble = TestEnsemble::start_with("", |_, config| config.read_only_mode = true);
     ensemble.await_leader();
     let left = ensemble.follower();
@@ -75,7 +75,7 @@ fn a_member_that_only_reads_shows_all_and_changes_nothing() {
         let refused = ask.of(door.address()).refusal();
         assert_eq!(refused, (503, "ReadOnly".to_owned()), "{ask:?}");
     }
-    let restore = Ask::new("POST", "/commands/restore").body("no snapshot").of(door.address());
+    let restore = Ask::new("POST", "/commands/restore").body("not a snapshot").of(door.address());
     assert!(restore.status >= 400, "{restore:?}");
     for path in [node, "/api/v1/children?path=/", "/api/v1/acl?path=/a"] {
         assert_eq!(Ask::get(path).of(door.address()).status, 200, "{path}");

@@ -1,4 +1,4 @@
-//! Bodies and requests that are garbage, endless or cut short: one clear answer, nothing changed.
+//! Bodies and requests that are garbage, endless or cut short: a clear error, and nothing is changed.
 
 use std::io::{Read, Write};
 use std::net::Shutdown;
@@ -15,7 +15,7 @@ fn total(rest: &Rest) -> i64 {
 }
 
 #[test]
-fn garbage_is_refused() {
+fn garbage_is_rejected() {
     let rest = Rest::start();
     for body in
         ["{", "[]", "nonsense", "\"x\"", "{\"data\":1}", "{\"data\":\"\\ud800\"}", "\u{0}", "{}{}"]
@@ -34,7 +34,7 @@ fn garbage_is_refused() {
 }
 
 #[test]
-fn a_body_that_announces_too_much_is_refused_before_it_is_sent() {
+fn a_body_with_a_large_content_length_is_rejected_before_it_is_sent() {
     let rest = Rest::start();
     let mut stream = connect(rest.admin.address());
     write!(stream, "{POST}Content-Length: 99999999999\r\n\r\n").unwrap();
@@ -51,12 +51,12 @@ fn an_endless_body_is_cut_off() {
     let mut stream = connect(rest.admin.address());
     write!(stream, "{POST}Transfer-Encoding: chunked\r\n\r\n").unwrap();
     let chunk = [b"10000\r\n".as_slice(), &[b' '; 0x10000], b"\r\n"].concat();
-    // The server answers and hangs up long before that.
+    // The server answers and closes the connection long before that.
     let mut sent = 0;
     while sent < 1_000 && stream.write_all(&chunk).is_ok() {
         sent += 1;
     }
-    assert!(sent < 1_000, "the server took {sent} chunks of 64 KiB");
+    assert!(sent < 1_000, "the server accepted {sent} chunks of 64 KiB");
     assert_eq!(total(&rest), 1);
 }
 
@@ -73,7 +73,7 @@ fn a_body_that_ends_early_changes_nothing() {
 }
 
 #[test]
-fn requests_that_are_no_http_harm_nobody() {
+fn requests_that_are_not_http_are_harmless() {
     let rest = Rest::start();
     for bytes in [
         &b"\x00\x00\x00\x2d\x00\x00\x00\x00"[..],
@@ -99,7 +99,7 @@ fn requests_that_are_no_http_harm_nobody() {
 }
 
 #[test]
-fn a_path_of_thousands_of_levels_is_refused_as_a_whole() {
+fn a_path_of_thousands_of_levels_is_rejected_as_a_whole() {
     let rest = Rest::start();
     let target = format!("/api/v1/node?path={}", "/a".repeat(10_000));
     let answer = rest.ask(&Ask::json("POST", &target, &json!({ "parents": true })));
@@ -110,7 +110,7 @@ fn a_path_of_thousands_of_levels_is_refused_as_a_whole() {
 }
 
 #[test]
-fn the_largest_data_goes_through_in_both_forms() {
+fn the_largest_data_is_accepted_in_both_forms() {
     let rest = Rest::start();
     let text = "\"\n".repeat(500_000);
     let target = |name: &str| format!("/api/v1/node?path=/{name}");

@@ -1,4 +1,4 @@
-//! Reads of one znode, and who one is.
+//! Reads of one znode, and the caller's ids.
 
 use herdsman_admin::settings::Writers;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::rest::{ALICE, Ask, ROOT_USER, Rest};
 
 #[test]
-fn a_request_learns_who_it_is() {
+fn whoami_shows_the_callers_ids() {
     let rest = Rest::start_with(Writers::LoggedIn);
     let nobody = rest.get("/api/v1/whoami").ok();
     assert_eq!(nobody["ids"], json!([{ "scheme": "ip", "id": "127.0.0.1" }]));
@@ -58,7 +58,7 @@ async fn a_znode_is_shown_as_a_client_sees_it() {
 }
 
 #[tokio::test]
-async fn data_that_is_no_text_comes_in_base64() {
+async fn data_that_is_not_text_is_base64() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/bin", &[0xff, 0x00, 0x7f][..]).await.unwrap();
@@ -71,7 +71,7 @@ async fn data_that_is_no_text_comes_in_base64() {
 }
 
 #[test]
-fn what_is_not_there_or_makes_no_sense_is_said() {
+fn missing_znodes_and_invalid_requests_are_errors() {
     let rest = Rest::start();
     let refusal = |target: &str| rest.get(target).refusal();
     let absent = rest.get("/api/v1/node?path=/none");
@@ -95,7 +95,7 @@ fn what_is_not_there_or_makes_no_sense_is_said() {
 }
 
 #[test]
-fn every_answer_carries_the_security_headers() {
+fn every_response_has_the_security_headers() {
     let rest = Rest::start();
     for target in ["/api/v1/whoami", "/api/v1/node?path=/none", "/nowhere"] {
         let answer = rest.get(target);

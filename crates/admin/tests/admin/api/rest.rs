@@ -1,4 +1,4 @@
-//! A server with an admin port, and a small HTTP client that says exactly what it is told.
+//! A server with an admin port, and a small HTTP client that sends exactly what a test specifies.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -16,8 +16,8 @@ use herdsman_testing::TestServer;
 use herdsman_tree::auth::{DigestAlgorithm, digest_id};
 use serde_json::Value;
 
-/// Nothing that a test waits for takes so long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// Longer than anything that a test waits for.
+pub const WAIT_MAX: Duration = Duration::from_secs(60);
 
 pub const ALICE: &str = "alice:in-wonderland";
 pub const ROOT_USER: &str = "super:root";
@@ -28,7 +28,8 @@ pub struct Rest {
 }
 
 impl Rest {
-    /// Everybody may write, a super user is known, and znodes may have a time to live.
+    /// Starts a server to which everyone may write, with a super user and with znodes that may have a time
+    /// to live.
     pub fn start() -> Self {
         Self::start_with(Writers::Anybody)
     }
@@ -37,7 +38,7 @@ impl Rest {
         Self::start_as(writers, |_| {})
     }
 
-    /// With a server that is configured in another way.
+    /// Starts a server with a changed configuration.
     pub fn start_and(adjust: impl FnOnce(&mut Config)) -> Self {
         Self::start_as(Writers::Anybody, adjust)
     }
@@ -65,7 +66,7 @@ impl Rest {
         ask.of(self.admin.address())
     }
 
-    /// Creates a znode, over REST.
+    /// Creates a znode through REST.
     pub fn create(&self, path: &str, data: &str) {
         let body = serde_json::json!({ "data": data });
         let answer = self.ask(&Ask::json("POST", &format!("/api/v1/node?path={path}"), &body));
@@ -78,7 +79,7 @@ pub fn admin(server: ServerHandle, writers: Writers) -> Admin {
     Admin::start(server, settings).unwrap()
 }
 
-/// A request, as it goes over the wire.
+/// A request as it is sent.
 #[derive(Clone, Debug)]
 pub struct Ask {
     method: String,
@@ -128,7 +129,7 @@ impl Ask {
         Answer::parse(&answer)
     }
 
-    /// Sends the request and gives the connection, to read what comes.
+    /// Sends the request and returns the connection, for reading the response.
     pub fn open(&self, address: SocketAddr) -> TcpStream {
         let mut stream = connect(address);
         stream.write_all(&self.bytes(address)).unwrap();
@@ -152,11 +153,11 @@ impl Ask {
 
 pub fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(WAIT_MAX)).unwrap();
     stream
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -185,13 +186,13 @@ impl Answer {
         lines.find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, value)| value)
     }
 
-    /// The body of an answer that must be 200.
+    /// Returns the body of a response that must be 200.
     pub fn ok(&self) -> Value {
         assert_eq!(self.status, 200, "{}", String::from_utf8_lossy(&self.body));
         self.json()
     }
 
-    /// The status and the name of the error.
+    /// Returns the status and the name of the error.
     pub fn refusal(&self) -> (u16, String) {
         (self.status, self.json()["error"].as_str().unwrap_or_default().to_owned())
     }

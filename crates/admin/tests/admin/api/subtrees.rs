@@ -3,7 +3,7 @@
 use herdsman_client::{Acl, Id, Op, Perms};
 use serde_json::{Value, json};
 
-use super::rest::{ALICE, Ask, PATIENCE, Rest};
+use super::rest::{ALICE, Ask, Rest, WAIT_MAX};
 
 fn found(answer: &Value) -> Vec<String> {
     let row = |row: &Value| {
@@ -69,7 +69,7 @@ async fn a_search_ends_when_it_has_found_too_many_bytes() {
 }
 
 #[tokio::test]
-async fn an_export_holds_the_whole_subtree() {
+async fn an_export_contains_the_whole_subtree() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/app", "top").await.unwrap();
@@ -100,7 +100,7 @@ async fn an_export_holds_the_whole_subtree() {
 }
 
 #[tokio::test]
-async fn half_an_export_is_none_unless_that_is_wanted() {
+async fn a_partial_export_is_rejected_unless_requested() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/app", "").await.unwrap();
@@ -136,11 +136,11 @@ async fn a_subtree_is_deleted_as_a_whole() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_deleted_keeps_a_subtree_whole() {
+async fn a_protected_znode_keeps_the_whole_subtree() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/app", "").await.unwrap();
-    // What is under /app/a may not be deleted, and the walk begins with the last names.
+    // A znode below /app/a may not be deleted, and the walk starts with the last names.
     let guarded = vec![Acl::world(Perms(Perms::READ.0 | Perms::CREATE.0 | Perms::ADMIN.0))];
     client.create("/app/a", "").acl(guarded).await.unwrap();
     client.create("/app/a/x", "").await.unwrap();
@@ -156,7 +156,7 @@ async fn what_may_not_be_deleted_keeps_a_subtree_whole() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_administered_keeps_all_acls() {
+async fn a_protected_znode_keeps_all_acls() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/app", "").await.unwrap();
@@ -175,7 +175,7 @@ async fn what_may_not_be_administered_keeps_all_acls() {
 }
 
 #[tokio::test]
-async fn the_acl_of_everything_leaves_the_services_own_znodes_alone() {
+async fn setting_the_acl_of_everything_skips_the_services_own_znodes() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.transaction((0..300).map(|n| Op::create(&format!("/z{n}"), ""))).await.unwrap();
@@ -191,7 +191,7 @@ async fn the_acl_of_everything_leaves_the_services_own_znodes_alone() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_has_begun_is_completed_when_its_client_has_gone() {
+async fn a_deletion_is_completed_after_its_client_has_disconnected() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/app", "").await.unwrap();
@@ -204,11 +204,11 @@ async fn a_deletion_that_has_begun_is_completed_when_its_client_has_gone() {
     while children().await == Some(20_000) {}
     drop(deletion);
     let gone = async { while children().await.is_some() {} };
-    tokio::time::timeout(PATIENCE, gone).await.expect("all of it is deleted");
+    tokio::time::timeout(WAIT_MAX, gone).await.expect("all of it is deleted");
 }
 
 #[tokio::test]
-async fn parents_are_not_left_behind_by_a_creation_that_fails() {
+async fn a_failed_creation_leaves_no_parents_behind() {
     let rest = Rest::start_and(|config| config.znodes.enforce_quota = true);
     let client = rest.client().await;
     for (path, data) in [
@@ -234,7 +234,7 @@ async fn parents_are_not_left_behind_by_a_creation_that_fails() {
 }
 
 #[tokio::test]
-async fn what_may_not_be_read_keeps_a_subtree_whole() {
+async fn an_unreadable_znode_keeps_the_whole_subtree() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.create("/app", "").await.unwrap();

@@ -7,7 +7,7 @@ use herdsman_admin::settings::Writers;
 use herdsman_testing::TestServer;
 use serde_json::{Value, json};
 
-use super::rest::{Answer, Ask, PATIENCE, Rest, admin};
+use super::rest::{Answer, Ask, Rest, WAIT_MAX, admin};
 
 struct Events(BufReader<TcpStream>);
 
@@ -17,7 +17,7 @@ impl Events {
         Events(BufReader::new(ask.open(rest.admin.address())))
     }
 
-    /// The name and the data of the next event; `None` at the end of the stream.
+    /// Returns the name and the data of the next event; `None` at the end of the stream.
     fn next(&mut self) -> Option<(String, Value)> {
         let mut name = None;
         loop {
@@ -34,7 +34,7 @@ impl Events {
     }
 
     fn change(&mut self) -> (String, String) {
-        let (name, data) = self.next().expect("the stream goes on");
+        let (name, data) = self.next().expect("the stream continues");
         assert_eq!(name, "change");
         let text = |field: &str| data[field].as_str().unwrap().to_owned();
         (text("type"), text("path"))
@@ -76,18 +76,18 @@ fn changes_arrive_in_order() {
 }
 
 #[test]
-fn the_watch_goes_with_its_reader() {
+fn the_watch_is_removed_when_its_reader_disconnects() {
     let rest = Rest::start();
     rest.create("/a", "");
     let mut events = Events::open(&rest, "path=/a&recursive=true");
     events.next().unwrap();
     assert_eq!(rest.server.watch_count(), 1);
     drop(events);
-    // The end is noticed at the latest when there is something to send.
-    let deadline = std::time::Instant::now() + PATIENCE;
+    // The server notices at the latest when it has something to send.
+    let deadline = std::time::Instant::now() + WAIT_MAX;
     while rest.server.watch_count() > 0 {
         rest.ask(&Ask::json("PUT", "/api/v1/node?path=/a", &json!({ "data": "x" }))).ok();
-        assert!(std::time::Instant::now() < deadline, "the watch stays");
+        assert!(std::time::Instant::now() < deadline, "the watch was not removed");
     }
 }
 
@@ -129,7 +129,7 @@ fn a_lost_session_is_a_gap() {
 }
 
 #[test]
-fn one_address_has_so_many_streams() {
+fn streams_of_one_address_are_limited() {
     let rest = Rest::start();
     let mut open: Vec<_> = (0..32).map(|_| Events::open(&rest, "path=/")).collect();
     for events in &mut open {

@@ -14,7 +14,7 @@ fn node(path: &str) -> String {
 }
 
 #[tokio::test]
-async fn znodes_of_every_lasting_kind_are_created() {
+async fn znodes_of_every_persistent_kind_are_created() {
     let rest = Rest::start();
     let create = |path: &str, body: Value| rest.ask(&Ask::json("POST", &node(path), &body));
     let created = create("/p", json!({ "data": "x" }));
@@ -38,7 +38,7 @@ async fn znodes_of_every_lasting_kind_are_created() {
 }
 
 #[test]
-fn what_cannot_be_created_is_refused_with_a_reason() {
+fn invalid_creations_are_rejected_with_a_reason() {
     let rest = Rest::start();
     rest.create("/there", "");
     let check = |path: &str, body: Value, status: u16, word: &str| {
@@ -84,7 +84,7 @@ fn data_is_set_with_and_without_a_version() {
     assert_eq!(rest.ask(&matching).ok()["stat"]["version"], 4);
     assert_eq!(rest.ask(&matching).status, 409);
     assert_eq!(rest.get("/api/v1/node?path=/a").ok()["data"], "4");
-    // Nothing of this may empty the znode.
+    // None of these may empty the znode.
     for wrong in [json!({}), json!({ "data": null }), json!({ "dta": "x" }), json!("x")] {
         assert_eq!(set("", wrong.clone()).status, 400, "{wrong}");
     }
@@ -173,7 +173,7 @@ fn a_transaction_is_all_or_nothing() {
 }
 
 #[test]
-fn who_has_not_logged_in_writes_nothing_unless_that_is_allowed() {
+fn anonymous_writes_are_rejected_unless_allowed() {
     let body = json!({ "data": "x" });
     let write = || {
         vec![
@@ -199,7 +199,7 @@ fn who_has_not_logged_in_writes_nothing_unless_that_is_allowed() {
 }
 
 #[test]
-fn one_session_serves_all_requests_of_one_asker() {
+fn one_session_serves_all_requests_of_one_caller() {
     let rest = Rest::start();
     for n in 0..5 {
         rest.create(&format!("/n{n}"), "");
@@ -213,7 +213,7 @@ fn one_session_serves_all_requests_of_one_asker() {
 }
 
 #[tokio::test]
-async fn a_session_that_the_client_port_refuses_is_an_answer() {
+async fn a_session_that_the_client_port_rejects_is_an_error() {
     let server = TestServer::start_with(|config| {
         config.limits.connections_per_address_max = NonZeroU32::new(1);
     });

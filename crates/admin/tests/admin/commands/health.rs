@@ -1,4 +1,4 @@
-//! Health checks that mean it, and metrics.
+//! Health checks of healthy and of failing servers, and metrics.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,8 +32,8 @@ fn await_storage(server: &Server, state: StorageState) {
     }
 }
 
-/// Connects, lets something befall the disk, and writes. Nobody answers a write that the disk cannot take,
-/// so it is only begun, and so is the end of the session.
+/// Connects, lets the disk fail, and writes. A write that the disk cannot store is never answered, so it is
+/// only started, and so is closing the session.
 fn write_after(server: &Server, befall: impl FnOnce()) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -45,7 +45,7 @@ fn write_after(server: &Server, befall: impl FnOnce()) {
 }
 
 #[test]
-fn a_healthy_server_is_alive_and_ready() {
+fn a_healthy_server_is_live_and_ready() {
     let server = TestServer::start();
     let admin = open(server.handle());
     assert_eq!(get(&admin, "/livez").json(), json!({ "status": "ok" }));
@@ -57,7 +57,7 @@ fn a_healthy_server_is_alive_and_ready() {
 }
 
 #[test]
-fn a_full_disk_means_alive_but_not_ready() {
+fn a_full_disk_means_live_but_not_ready() {
     let memory = MemoryDisk::new();
     let server = server_on(&memory);
     let admin = open(server.handle().unwrap());
@@ -123,11 +123,11 @@ fn metrics_are_on_both_ports() {
 }
 
 #[test]
-fn metrics_have_their_port_without_an_admin_server() {
+fn metrics_have_a_port_without_an_admin_server() {
     let server = TestServer::start();
     let metrics = open_metrics(&server, "127.0.0.1:0");
     assert_eq!(get_at(metrics.address().unwrap(), "/metrics").status, 200);
-    // One that is taken is missed, and nothing else.
+    // A port that is in use is only logged, and everything else works.
     let taken = metrics.address().unwrap().to_string();
     assert_eq!(open_metrics(&server, &taken).address(), None);
 }

@@ -1,4 +1,5 @@
-//! TLS on the admin port and on the one for metrics: both protocols, certificates, and who is refused.
+//! TLS on the admin port and the metrics ports: both protocols, certificates, and which clients are
+//! rejected.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -32,8 +33,8 @@ fn start(server: &TestServer, settings: TlsSettings, plain: PlainHttp) -> Admin 
     Admin::start(server.handle(), settings).expect("the admin server starts")
 }
 
-/// A connection after its handshake.
-fn shake_hands(
+/// Returns a connection after its handshake.
+fn handshake(
     authority: &Authority,
     own: Option<PathBuf>,
     address: SocketAddr,
@@ -60,7 +61,7 @@ fn ask(stream: Stream, path: &str) -> io::Result<String> {
     send(stream, &format!("GET {path}"), "")
 }
 
-/// The whole answer to one request.
+/// Returns the whole response to one request.
 fn send(mut stream: Stream, method_and_path: &str, body: &str) -> io::Result<String> {
     let request = format!(
         "{method_and_path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
@@ -74,12 +75,12 @@ fn send(mut stream: Stream, method_and_path: &str, body: &str) -> io::Result<Str
 }
 
 fn get_securely(authority: &Authority, own: Option<PathBuf>, admin: &Admin, path: &str) -> String {
-    let stream = shake_hands(authority, own, admin.address()).unwrap();
+    let stream = handshake(authority, own, admin.address()).unwrap();
     ask(stream, path).unwrap()
 }
 
 #[test]
-fn a_port_for_both_takes_both() {
+fn a_port_for_both_protocols_accepts_both() {
     let (authority, server) = (Authority::new(), TestServer::start());
     let admin = start(&server, server_tls(&authority, ClientAuth::None), PlainHttp::Served);
     assert_eq!(get(&admin, "/livez").status, 200);
@@ -91,7 +92,7 @@ fn a_port_for_both_takes_both() {
 }
 
 #[test]
-fn a_port_for_https_only_tells_others_what_to_do() {
+fn a_port_for_https_only_explains_that() {
     let (authority, server) = (Authority::new(), TestServer::start());
     let admin = start(&server, server_tls(&authority, ClientAuth::None), PlainHttp::Refused);
     let refused = get(&admin, "/api/v1/whoami");
@@ -103,7 +104,7 @@ fn a_port_for_https_only_tells_others_what_to_do() {
 }
 
 #[test]
-fn who_must_show_a_certificate_is_known_by_it() {
+fn a_required_certificate_identifies_its_client() {
     let authority = Authority::new();
     let server = TestServer::start_with(|config| config.access.x509_scheme = true);
     let admin = start(&server, server_tls(&authority, ClientAuth::Need), PlainHttp::Refused);
@@ -122,13 +123,13 @@ fn who_must_show_a_certificate_is_known_by_it() {
 }
 
 #[test]
-fn who_is_known_by_a_certificate_writes_by_it() {
+fn a_client_with_a_certificate_may_write() {
     let authority = Authority::new();
     let server = TestServer::start_with(|config| config.access.x509_scheme = true);
     let admin = start(&server, server_tls(&authority, ClientAuth::Want), PlainHttp::Refused);
     let write = |own: Option<&str>, request: &str| {
         let own = own.map(|name| authority.sign(name));
-        let stream = shake_hands(&authority, own, admin.address()).unwrap();
+        let stream = handshake(&authority, own, admin.address()).unwrap();
         send(stream, request, r#"{"data": "x"}"#).unwrap()
     };
     with_client(&server, async |client| {
@@ -138,21 +139,21 @@ fn who_is_known_by_a_certificate_writes_by_it() {
     let set = "PUT /api/v1/node?path=/hers";
     assert!(write(Some("bob"), set).starts_with("HTTP/1.1 403"));
     assert!(write(Some("ann"), set).starts_with("HTTP/1.1 200"));
-    // The session that stands in for bob is not that of ann, who has the same address.
+    // The session on bob's behalf is not ann's, although both have the same address.
     assert!(write(Some("bob"), set).starts_with("HTTP/1.1 403"));
     let create = "POST /api/v1/node?path=/new";
-    assert!(write(None, create).starts_with("HTTP/1.1 401"), "nobody has logged in");
+    assert!(write(None, create).starts_with("HTTP/1.1 401"), "not logged in");
     assert!(write(Some("bob"), create).starts_with("HTTP/1.1 201"));
 }
 
 #[test]
-fn who_shows_no_certificate_or_a_strange_one_gets_nothing() {
+fn clients_without_a_trusted_certificate_are_rejected() {
     let (ours, others) = (Authority::new(), Authority::new());
     let server = TestServer::start();
     let admin = start(&server, server_tls(&ours, ClientAuth::Need), PlainHttp::Refused);
-    // With TLS 1.3 the verdict comes after the client's part of the handshake.
+    // With TLS 1.3 the result comes after the client's part of the handshake.
     let outcome = |own: Option<PathBuf>| {
-        shake_hands(&ours, own, admin.address()).and_then(|stream| ask(stream, "/livez"))
+        handshake(&ours, own, admin.address()).and_then(|stream| ask(stream, "/livez"))
     };
     assert!(outcome(None).is_err());
     assert!(outcome(Some(others.sign("eve"))).is_err());
@@ -160,24 +161,24 @@ fn who_shows_no_certificate_or_a_strange_one_gets_nothing() {
 }
 
 #[test]
-fn a_new_certificate_is_shown_from_the_next_connection_on() {
+fn a_new_certificate_is_used_for_the_next_connection() {
     let (authority, server) = (Authority::new(), TestServer::start());
     let tls = server_tls(&authority, ClientAuth::None);
     let file = tls.key_store.as_ref().unwrap().location.clone();
     let admin = start(&server, tls, PlainHttp::Served);
     let shown = || {
-        let stream = shake_hands(&authority, None, admin.address()).unwrap();
+        let stream = handshake(&authority, None, admin.address()).unwrap();
         subject_name(&stream.conn.peer_certificates().unwrap()[0]).unwrap()
     };
     assert_eq!(shown(), "CN=admin");
     std::fs::copy(authority.sign("newer"), &file).unwrap();
     assert_eq!(shown(), "CN=newer");
-    std::fs::write(&file, "no certificate at all").unwrap();
-    assert_eq!(shown(), "CN=newer", "what cannot be used changes nothing");
+    std::fs::write(&file, "not a certificate").unwrap();
+    assert_eq!(shown(), "CN=newer", "an invalid file changes nothing");
 }
 
 #[test]
-fn handshakes_that_stall_do_not_stop_others() {
+fn stalled_handshakes_do_not_block_others() {
     let (authority, server) = (Authority::new(), TestServer::start());
     let admin = start(&server, server_tls(&authority, ClientAuth::None), PlainHttp::Served);
     let stalled: Vec<_> = (0..300)
@@ -191,12 +192,15 @@ fn handshakes_that_stall_do_not_stop_others() {
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(admin);
     for mut stream in stalled {
-        assert!(matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)), "the end does not wait for it");
+        assert!(
+            matches!(stream.read(&mut [0; 1]), Ok(0) | Err(_)),
+            "the stop does not wait for it"
+        );
     }
 }
 
 #[test]
-fn files_that_cannot_be_used_are_named() {
+fn unusable_files_are_named() {
     let server = TestServer::start();
     let tls = TlsSettings {
         key_store: Some(StoreSettings::new("/nowhere/admin.pem")),
@@ -221,9 +225,9 @@ fn metrics_have_a_port_with_https() {
     assert_eq!(ports.address(), None);
     let address = ports.secure_address().unwrap();
     let own = Some(authority.sign("prometheus"));
-    let stream = shake_hands(&authority, own.clone(), address).unwrap();
+    let stream = handshake(&authority, own.clone(), address).unwrap();
     let answer = ask(stream, "/metrics").unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("# TYPE"), "{answer}");
-    let elsewhere = ask(shake_hands(&authority, own, address).unwrap(), "/livez").unwrap();
+    let elsewhere = ask(handshake(&authority, own, address).unwrap(), "/livez").unwrap();
     assert!(elsewhere.starts_with("HTTP/1.1 404"), "{elsewhere}");
 }

@@ -1,4 +1,4 @@
-//! The port itself: limits, hostile clients, its beginning and its end.
+//! The port itself: limits, hostile clients, start and stop.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -8,7 +8,7 @@ use super::{get, open, settings};
 use herdsman_admin::{Admin, AdminError, AdminSettings};
 use herdsman_testing::TestServer;
 
-/// An idle timeout that no test sees the end of.
+/// An idle timeout longer than any test.
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn connect(admin: &Admin) -> TcpStream {
@@ -17,19 +17,19 @@ fn connect(admin: &Admin) -> TcpStream {
     stream
 }
 
-/// What comes until the other end closes.
+/// Reads until the other end closes.
 fn rest(mut stream: TcpStream) -> String {
     let mut bytes = Vec::new();
     _ = stream.read_to_end(&mut bytes);
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn impatient() -> AdminSettings {
+fn with_idle_timeout() -> AdminSettings {
     AdminSettings { idle_timeout: Duration::from_millis(50), ..settings() }
 }
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn a_port_in_use_is_named() {
     let server = TestServer::start();
     let admin = open(server.handle());
     let same = AdminSettings { address: admin.address(), ..settings() };
@@ -39,9 +39,9 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn who_says_nothing_is_sent_away() {
+fn silent_connections_are_closed() {
     let server = TestServer::start();
-    let admin = Admin::start(server.handle(), impatient()).unwrap();
+    let admin = Admin::start(server.handle(), with_idle_timeout()).unwrap();
     let silent = connect(&admin);
     let mut halfway = connect(&admin);
     halfway.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n").unwrap();
@@ -53,7 +53,7 @@ fn who_says_nothing_is_sent_away() {
 }
 
 #[test]
-fn an_endless_head_is_refused() {
+fn an_endless_head_is_rejected() {
     let server = TestServer::start();
     let admin = open(server.handle());
     let mut stream = connect(&admin);
@@ -73,12 +73,12 @@ fn garbage_is_a_bad_request() {
     assert!(rest(stream).starts_with("HTTP/1.1 400"));
 }
 
-/// Connections that say nothing, and may say nothing for as long as they like.
+/// Connections that send nothing, without a timeout.
 fn open_idle(admin: &Admin, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| connect(admin)).collect()
 }
 
-/// A connection on which an answer is under way, for ever.
+/// A connection whose response never ends.
 fn open_stream(admin: &Admin) -> TcpStream {
     let mut stream = connect(admin);
     let ask = "GET /api/v1/watch?path=/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
@@ -93,7 +93,7 @@ fn open_stream(admin: &Admin) -> TcpStream {
 }
 
 #[test]
-fn idle_connections_of_one_client_keep_no_request_waiting() {
+fn idle_connections_of_one_client_block_no_request() {
     let server = TestServer::start();
     let patient = AdminSettings { idle_timeout: HOUR, ..settings() };
     let admin = Admin::start(server.handle(), patient).unwrap();
@@ -105,7 +105,7 @@ fn idle_connections_of_one_client_keep_no_request_waiting() {
 }
 
 #[test]
-fn health_checks_are_answered_when_all_places_are_taken() {
+fn health_checks_are_answered_when_all_slots_are_in_use() {
     let server = TestServer::start();
     let narrow = AdminSettings { connections_max: 1, idle_timeout: HOUR, ..settings() };
     let admin = Admin::start(server.handle(), narrow).unwrap();
@@ -118,16 +118,16 @@ fn health_checks_are_answered_when_all_places_are_taken() {
     assert_eq!((refused.status, refused.error().as_str()), (503, "TooManyConnections"));
     assert_eq!(refused.header("retry-after"), Some("1"));
     drop((busy, idle));
-    // The server sees a moment later that the stream is gone.
+    // The server notices a moment later that the stream was closed.
     while get(&admin, "/commands/ruok").status != 200 {
         std::thread::yield_now();
     }
 }
 
 #[test]
-fn a_body_that_stands_still_ends_the_request() {
+fn a_stalled_body_ends_the_request() {
     let server = TestServer::start();
-    let admin = Admin::start(server.handle(), impatient()).unwrap();
+    let admin = Admin::start(server.handle(), with_idle_timeout()).unwrap();
     let mut stream = connect(&admin);
     let head = "POST /commands/restore HTTP/1.1\r\nHost: localhost\r\nAuthorization: ip\r\n\
                 Content-Type: application/octet-stream\r\nContent-Length: 1000000\r\n\r\nZKSN";
@@ -136,11 +136,11 @@ fn a_body_that_stands_still_ends_the_request() {
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("stalled"), "{answer}");
 }
 
-/// A tool that has a large snapshot to send hears a refusal before it has sent anything.
+/// A tool that is about to send a large snapshot is rejected before it sends anything.
 #[test]
-fn a_restore_is_refused_before_its_body_is_sent() {
+fn a_restore_is_rejected_before_its_body_is_sent() {
     let server = TestServer::start();
-    let admin = Admin::start(server.handle(), impatient()).unwrap();
+    let admin = Admin::start(server.handle(), with_idle_timeout()).unwrap();
     let ask = |authorization: &str| {
         let mut stream = connect(&admin);
         let head = format!(
@@ -161,7 +161,7 @@ fn a_restore_is_refused_before_its_body_is_sent() {
 }
 
 #[test]
-fn the_end_does_not_wait_for_idle_connections() {
+fn the_stop_does_not_wait_for_idle_connections() {
     let server = TestServer::start();
     let admin = open(server.handle());
     let mut idle = connect(&admin);

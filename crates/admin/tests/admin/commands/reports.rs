@@ -1,4 +1,4 @@
-//! What commands tell.
+//! What commands report.
 
 use super::{SUPER, get, get_as, open, settings, with_client, with_super};
 use herdsman_admin::{Admin, AdminSettings};
@@ -12,7 +12,7 @@ const ALL: &str = "configuration connection_stat_reset connections dirs dump env
                    system_properties voting_view watch_summary watches watches_by_path zabstate";
 
 #[test]
-fn every_command_says_which_it_is_and_whether_it_failed() {
+fn every_response_has_the_command_and_the_error() {
     let server = TestServer::start();
     let admin = open(server.handle());
     for name in ALL.split_whitespace() {
@@ -34,7 +34,7 @@ fn every_command_says_which_it_is_and_whether_it_failed() {
 }
 
 #[test]
-fn the_text_is_laid_out_as_apache_does_it() {
+fn the_text_is_formatted_as_by_apache() {
     let server = TestServer::start();
     let admin = open(server.handle());
     assert_eq!(
@@ -64,7 +64,7 @@ fn trace_masks_are_kept() {
 }
 
 #[test]
-fn what_a_client_does_can_be_seen() {
+fn a_clients_activity_is_reported() {
     let server = TestServer::start_with(with_super);
     let admin = open(server.handle());
     with_client(&server, async |client| {
@@ -99,9 +99,9 @@ fn what_a_client_does_can_be_seen() {
     });
 }
 
-/// Apache's fields and types stay.
+/// Apache's fields and types are kept.
 #[test]
-fn ids_of_sessions_are_masked_for_who_has_not_all_permissions_on_the_root() {
+fn session_ids_are_masked_without_all_permissions_on_the_root() {
     let server = TestServer::start_with(with_super);
     let admin = open(server.handle());
     with_client(&server, async |client| {
@@ -119,7 +119,7 @@ fn ids_of_sessions_are_masked_for_who_has_not_all_permissions_on_the_root() {
         };
         for name in commands {
             assert!(shows(name, Some(SUPER)) && !shows(name, None), "{name}");
-            // The root is everybody's, so this one could read the ids from a snapshot.
+            // The root is open to everyone, so this user could read the ids from a snapshot.
             assert!(shows(name, Some("digest ann:secret")), "{name}");
         }
         let readable = Acl { perms: Perms::READ, id: Id::new("world", "anyone") };
@@ -135,7 +135,7 @@ fn ids_of_sessions_are_masked_for_who_has_not_all_permissions_on_the_root() {
 }
 
 #[test]
-fn a_member_tells_of_its_ensemble() {
+fn a_member_reports_its_ensemble() {
     let ensemble = TestEnsemble::start();
     let leader = ensemble.await_leader();
     let follower = ensemble.follower();
@@ -163,7 +163,7 @@ fn a_member_tells_of_its_ensemble() {
 }
 
 #[test]
-fn without_a_quorum_most_commands_have_nothing_to_say() {
+fn without_a_quorum_most_commands_report_an_error() {
     let mut ensemble = TestEnsemble::start();
     let leader = ensemble.await_leader();
     let lonely = ensemble.follower();
@@ -180,7 +180,10 @@ fn without_a_quorum_most_commands_have_nothing_to_say() {
         let answer = get(&admin, &format!("/commands/{name}"));
         assert_eq!((answer.status, answer.error()), (200, not_serving.to_owned()), "{name}");
     }
-    assert_eq!(get(&admin, "/commands/zabstate").json()["zabstate"], "election");
+    // On a busy machine it may not have noticed yet that the others are gone, and try to join them.
+    ensemble.await_that("an election", || {
+        (get(&admin, "/commands/zabstate").json()["zabstate"] == "election").then_some(())
+    });
     assert_eq!(get(&admin, "/commands/envi").json()["error"], Value::Null);
     let ready = get(&admin, "/readyz");
     assert_eq!(ready.status, 503);
@@ -192,7 +195,7 @@ fn without_a_quorum_most_commands_have_nothing_to_say() {
 }
 
 #[test]
-fn commands_can_be_elsewhere() {
+fn commands_can_have_another_path() {
     let server = TestServer::start_with(with_super);
     let elsewhere = AdminSettings { command_url: "/ops/zk".to_owned(), ..settings() };
     let admin = Admin::start(server.handle(), elsewhere).unwrap();

@@ -1,4 +1,4 @@
-//! Snapshots that come in through the port.
+//! Restoring snapshots through the port.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn snapshot() -> (Vec<u8>, i64) {
 }
 
 #[test]
-fn a_snapshot_takes_the_place_of_everything_and_stays() {
+fn a_snapshot_replaces_everything_permanently() {
     let (bytes, digest) = snapshot();
     let mut server = TestServer::start_with(with_super);
     let admin = open(server.handle());
@@ -63,7 +63,7 @@ fn a_snapshot_takes_the_place_of_everything_and_stays() {
 }
 
 #[test]
-fn a_connected_client_comes_back_to_the_restored_tree() {
+fn a_connected_client_reconnects_to_the_restored_tree() {
     let (bytes, _) = snapshot();
     let server = TestServer::start();
     let admin = open(server.handle());
@@ -74,8 +74,8 @@ fn a_connected_client_comes_back_to_the_restored_tree() {
         let first = client.session().id();
         let answer = post_as(&admin, "/commands/restore", "ip", &bytes);
         assert_eq!(answer.status, 200, "{}", answer.error());
-        // The session is over, and the client opens another one: the server's zxid is no lower than
-        // what it has seen, so it is let in.
+        // The session has ended, and the client opens another one. The server accepts it because its zxid
+        // is not lower than what the client has seen.
         let found = loop {
             match client.get("/kept").await {
                 Ok(found) => break found,
@@ -88,7 +88,7 @@ fn a_connected_client_comes_back_to_the_restored_tree() {
 }
 
 #[test]
-fn what_is_no_whole_snapshot_changes_nothing() {
+fn an_incomplete_snapshot_changes_nothing() {
     let (bytes, _) = snapshot();
     let server = TestServer::start();
     let admin = open(server.handle());
@@ -121,9 +121,9 @@ fn what_is_no_whole_snapshot_changes_nothing() {
     assert_eq!(leftovers, 0);
 }
 
-/// Refused requests used to count, and without an idle timeout each body was late.
+/// Rejected requests used to count, and without an idle timeout each body was late.
 #[test]
-fn a_refused_restore_does_not_use_up_the_limit() {
+fn a_rejected_restore_does_not_use_up_the_limit() {
     let (bytes, _) = snapshot();
     let server = TestServer::start();
     let (rate_limit, idle_timeout) = (Duration::from_secs(3600), Duration::ZERO);
@@ -140,7 +140,7 @@ fn a_refused_restore_does_not_use_up_the_limit() {
 }
 
 #[test]
-fn packed_snapshots_are_understood() {
+fn compressed_snapshots_are_accepted() {
     use std::io::Write;
     let (bytes, digest) = snapshot();
     let server = TestServer::start();
@@ -177,8 +177,8 @@ fn config() -> Config {
     config
 }
 
-/// A power cut after any change of the disk: the server that starts again has the old tree or the new
-/// one, whole, and takes writes.
+/// A power failure after any change of the disk: after a restart the server has either the old tree or the
+/// new one, complete, and accepts writes.
 #[test]
 fn a_crash_leaves_the_state_before_or_after() {
     let (bytes, restored) = snapshot();

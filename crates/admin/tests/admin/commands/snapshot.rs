@@ -1,4 +1,4 @@
-//! Snapshots that are taken through the port.
+//! Taking snapshots through the port.
 
 use super::{SUPER, get, get_as, open, post_as, settings, tree_of, with_client, with_super};
 use herdsman_admin::{Admin, AdminSettings};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 #[test]
-fn a_snapshot_wants_all_permissions_on_the_root() {
+fn a_snapshot_needs_all_permissions_on_the_root() {
     let server = TestServer::start_with(with_super);
     let admin = open(server.handle());
     let status = |authorization| {
@@ -22,13 +22,13 @@ fn a_snapshot_wants_all_permissions_on_the_root() {
     );
     assert_eq!(status("kerberos x"), (401, "Not authenticated".to_owned()));
     assert_eq!(status("digest a b"), (401, "Not authenticated".to_owned()));
-    // The root is open to everybody at first, and everybody is somebody.
+    // The root is open to everyone at first, so any credentials will do.
     assert_eq!(status("digest x:y"), (200, String::new()));
     assert_eq!(status("ip"), (200, String::new()));
     with_client(&server, async |client| {
         client.set_acl("/", vec![Acl::world(Perms::READ)]).await.unwrap();
     });
-    // A part of the permissions opens nothing (CVE-2025-58457).
+    // A subset of the permissions is not enough (CVE-2025-58457).
     assert_eq!(status("digest x:y"), (403, "Not authorized".to_owned()));
     assert_eq!(status("ip"), (403, "Not authorized".to_owned()));
     assert_eq!(status(SUPER), (200, String::new()));
@@ -36,7 +36,7 @@ fn a_snapshot_wants_all_permissions_on_the_root() {
 }
 
 #[test]
-fn a_snapshot_can_be_switched_off_and_is_rationed() {
+fn a_snapshot_can_be_disabled_and_is_rate_limited() {
     let server = TestServer::start();
     let off = AdminSettings { snapshots: false, restores: false, ..settings() };
     let admin = Admin::start(server.handle(), off).unwrap();
@@ -52,7 +52,7 @@ fn a_snapshot_can_be_switched_off_and_is_rationed() {
 }
 
 #[test]
-fn one_into_the_data_directory_is_the_newest_there() {
+fn a_snapshot_in_the_data_directory_is_the_newest_there() {
     let server = TestServer::start();
     let admin = open(server.handle());
     with_client(&server, async |client| {
@@ -68,7 +68,7 @@ fn one_into_the_data_directory_is_the_newest_there() {
 }
 
 #[test]
-fn a_stream_says_what_it_is() {
+fn a_stream_has_the_headers_of_a_snapshot() {
     let server = TestServer::start();
     let admin = open(server.handle());
     with_client(&server, async |client| {
@@ -81,11 +81,11 @@ fn a_stream_says_what_it_is() {
     assert_eq!(answer.header("snapshot_size"), Some(&*bytes));
     assert_eq!(answer.header("last_zxid"), Some(&*tree_of(&server.handle()).1.to_string()));
     assert!(answer.body.starts_with(b"ZKSN") && answer.body.ends_with(b"\0\0\0\x01/"));
-    // Nothing stays behind: the next one finds the place empty.
+    // The copy was deleted: the next one finds the directory empty.
     assert_eq!(get_as(&admin, "/commands/snapshot", "ip").body, answer.body);
 }
 
-/// Writers change, make and remove znodes all the time; what is copied must still be one moment.
+/// Writers create, change and delete znodes all the time; the copy must still be of one moment.
 #[test]
 fn a_copy_of_a_busy_server_is_exact() {
     let server = TestServer::start();
@@ -102,7 +102,7 @@ fn a_copy_of_a_busy_server_is_exact() {
     let other = open(restored.handle());
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        // Also when something is wrong: the scope waits for the writers.
+        // Also on failure: the scope waits for the writers.
         let _stopped = StopAtEnd(&stop);
         for writer in 0..3 {
             let (server, stop) = (&server, &stop);
@@ -110,7 +110,7 @@ fn a_copy_of_a_busy_server_is_exact() {
                 with_client(server, async |client| churn(&client, writer, stop).await);
             });
         }
-        // Not before the writers are at it.
+        // Not before the writers have started.
         while tree_of(&server.handle()).1.0 < 4300 {
             std::thread::yield_now();
         }
@@ -122,12 +122,12 @@ fn a_copy_of_a_busy_server_is_exact() {
             let zxid = copy.header("last_zxid").unwrap().trim_start_matches("0x").to_owned();
             let zxid = i64::from_str_radix(&zxid, 16).unwrap();
             assert!(zxid >= before.0, "an old copy");
-            // The digest in the copy is checked by whoever restores it.
+            // Restoring the copy verifies its digest.
             let answer = post_as(&other, "/commands/restore", "ip", &copy.body);
             assert_eq!(answer.status, 200, "{}", answer.error());
             assert_eq!(answer.json()["last_zxid"], zxid);
         }
-        assert!(tree_of(&server.handle()).1 > begun_at, "nobody wrote");
+        assert!(tree_of(&server.handle()).1 > begun_at, "nothing was written");
     });
 }
 

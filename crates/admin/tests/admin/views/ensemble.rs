@@ -1,4 +1,4 @@
-//! An ensemble as one of its members shows it.
+//! The view of an ensemble from one of its members.
 
 use herdsman_admin::settings::Writers;
 use herdsman_testing::TestEnsemble;
@@ -45,22 +45,22 @@ async fn all_members_are_shown_and_a_stopped_one_with_its_problem() {
 
     let third = ensemble.ids().find(|id| ![leader, follower].contains(id)).unwrap();
     ensemble.stop(third);
-    // What was said a moment ago is good for a second.
-    let gone = until("stopped member", || {
+    // Responses are cached for a second.
+    let stopped = until("stopped member", || {
         let view = Ask::get("/api/v1/ensemble").of(admin.address()).ok();
         let member = view["members"][third - 1].clone();
         (member["reachable"] == false).then_some(member)
     });
-    let gone = gone.await;
-    assert!(gone["problem"].as_str().unwrap().contains("cannot be reached"), "{gone}");
+    let stopped = stopped.await;
+    assert!(stopped["problem"].as_str().unwrap().contains("cannot be reached"), "{stopped}");
     assert_eq!(
-        (&gone["role"], &gone["zxid"], &gone["lag"]),
+        (&stopped["role"], &stopped["zxid"], &stopped["lag"]),
         (&Value::Null, &Value::Null, &Value::Null)
     );
 }
 
 #[tokio::test]
-async fn a_member_without_a_leader_says_so_and_remembers_what_happened() {
+async fn a_member_without_a_leader_shows_that_and_its_last_election() {
     let mut ensemble = TestEnsemble::start_with_client_ports();
     let leader = ensemble.await_leader();
     let follower = ensemble.follower();
@@ -84,7 +84,7 @@ async fn a_member_without_a_leader_says_so_and_remembers_what_happened() {
 }
 
 #[test]
-fn a_client_port_that_is_not_known_is_asked_for() {
+fn an_unknown_client_port_is_reported() {
     let ensemble = TestEnsemble::start();
     let leader = ensemble.await_leader();
     let admin = admin(ensemble.handle(leader), Writers::Nobody);

@@ -1,4 +1,4 @@
-//! The past, sampled.
+//! The history view.
 
 use super::until;
 use crate::api::rest::Rest;

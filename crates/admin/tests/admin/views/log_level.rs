@@ -1,4 +1,4 @@
-//! The level of the log: who may change it, and to what.
+//! The log level view: who may change it, and to what.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::api::rest::{ALICE, Ask, Rest};
 
 const TARGET: &str = "/api/v1/log-level";
 
-/// A server whose log has a level that is only remembered.
+/// A server whose log level is only stored.
 fn start() -> Rest {
     let rest = Rest::start();
     let level = Arc::new(Mutex::new("info".to_owned()));
@@ -25,7 +25,7 @@ fn start() -> Rest {
             *level.lock() = wanted.to_owned();
             Ok(())
         }
-        other => Err(BadLogLevel(format!("{other:?} is no level; info and debug are"))),
+        other => Err(BadLogLevel(format!("{other:?} is not a level; use info or debug"))),
     };
     rest.server.use_log_level(LogLevel::new(get, set));
     rest
@@ -36,14 +36,14 @@ fn put(level: &str) -> Ask {
 }
 
 #[test]
-fn who_has_all_permissions_on_the_root_changes_the_level() {
+fn all_permissions_on_the_root_are_needed_to_change_the_level() {
     let rest = start();
     assert_eq!(rest.get(TARGET).ok(), json!({ "level": "info" }));
     assert_eq!(rest.ask(&put("debug")).refusal(), (401, "LoginRequired".to_owned()));
     assert_eq!(rest.ask(&put("debug").user(ALICE)).ok(), json!({ "level": "debug" }));
     let wrong = rest.ask(&put("loud").user(ALICE));
     assert_eq!(wrong.refusal(), (400, "BadRequest".to_owned()));
-    assert!(wrong.json()["message"].as_str().unwrap().contains("no level"));
+    assert!(wrong.json()["message"].as_str().unwrap().contains("not a level"));
     let unknown = Ask::json("PUT", TARGET, &json!({ "leve": "info" })).user(ALICE);
     assert_eq!(rest.ask(&unknown).status, 400);
     assert_eq!(rest.ask(&put(&"x".repeat(5000)).user(ALICE)).status, 400);
@@ -62,7 +62,7 @@ async fn one_permission_is_not_enough() {
 }
 
 #[test]
-fn a_process_whose_level_is_fixed_says_so() {
+fn a_fixed_level_is_an_error() {
     let rest = Rest::start();
     assert_eq!(rest.get(TARGET).ok(), json!({ "level": "unknown" }));
     let refused = rest.ask(&put("debug").user(ALICE));

@@ -1,4 +1,4 @@
-//! Recipes as they really are: whatever this crate's users do is what the view has to say.
+//! The recipes view against real recipes: it must show what the clients do.
 
 use herdsman_client::Client;
 use herdsman_recipes::discovery::ServiceInstance;
@@ -19,7 +19,7 @@ async fn clients(rest: &Rest) -> (Client, Client) {
 }
 
 #[tokio::test]
-async fn a_lock_shows_its_holder_and_those_who_wait_in_order() {
+async fn a_lock_shows_its_holder_and_waiters_in_order() {
     let rest = Rest::start();
     let (one, other) = clients(&rest).await;
     for (path, layout, name) in
@@ -119,20 +119,20 @@ async fn two_sessions_that_wait_for_each_other_are_found() {
     assert!(cycle.len() == 2 && cycle.contains(&first) && cycle.contains(&then), "{deadlock}");
     assert!(deadlock["text"].as_str().unwrap().contains("waits for /locks/x held by"));
 
-    // Who gives up breaks the circle.
+    // Releasing one of the locks breaks the cycle.
     second.abort();
     until("end of the deadlock", || (recipes(&rest)["deadlocks"] == json!([])).then_some(())).await;
 }
 
 #[tokio::test]
-async fn a_semaphore_shows_who_has_a_permit_and_who_waits_for_one() {
+async fn a_semaphore_shows_its_holders_and_waiters() {
     let rest = Rest::start();
     let (one, other) = clients(&rest).await;
     let semaphore = Semaphore::new(&one, "/limits/s", 2).unwrap();
     let (first, second) = (semaphore.acquire().await.unwrap(), semaphore.acquire().await.unwrap());
     let wanted = Semaphore::new(&other, "/limits/s", 2).unwrap();
     let _third = tokio::spawn(async move { wanted.acquire().await });
-    // It stands in line, and has put down its own lease, which does not count yet.
+    // It waits in the queue and has created its own lease, which does not count yet.
     until_children(&one, "/limits/s/leases", 3).await;
     let view = recipes(&rest);
     let lock = at(&view["locks"], "/limits/s");
@@ -210,7 +210,7 @@ async fn queues_show_their_depth_and_what_is_in_work() {
 }
 
 #[tokio::test]
-async fn barriers_show_how_many_are_there() {
+async fn barriers_show_the_number_of_clients() {
     let rest = Rest::start();
     let client = rest.client().await;
     let double = DoubleBarrier::new(&client, "/jobs/42/together", 2).unwrap();
@@ -247,7 +247,7 @@ async fn barriers_show_how_many_are_there() {
 }
 
 #[tokio::test]
-async fn services_groups_and_single_locks_are_told_apart() {
+async fn services_groups_and_single_locks_are_distinguished() {
     let rest = Rest::start();
     let client = rest.client().await;
     let registry: Registry<String> = Registry::new(&client, "/services").unwrap();
@@ -280,14 +280,14 @@ async fn services_groups_and_single_locks_are_told_apart() {
 }
 
 #[tokio::test]
-async fn what_one_may_not_read_is_not_shown() {
+async fn unreadable_nodes_are_not_shown() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.authenticate("digest", ALICE).await.unwrap();
     client.create("/secret", "").acl(alice_only()).await.unwrap();
     let _hidden = Lock::new(&client, "/secret/lock").unwrap().acquire().await.unwrap();
     let shown = Lock::new(&client, "/open/lock").unwrap().acquire().await.unwrap();
-    // A node that only Alice may read, in a directory for everybody.
+    // A node that only Alice may read, in a directory that everyone may read.
     let node = "/open/lock/_c_x-lock-";
     client.create(node, "alice").ephemeral().sequential().acl(alice_only()).await.unwrap();
 
@@ -309,7 +309,7 @@ async fn what_one_may_not_read_is_not_shown() {
 }
 
 #[tokio::test]
-async fn a_part_of_the_tree_can_be_asked_for() {
+async fn a_part_of_the_tree_can_be_requested() {
     let rest = Rest::start();
     let client = rest.client().await;
     let _a = Lock::new(&client, "/a/lock").unwrap().acquire().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a server says of itself, and the guard in front of it.
+//! The view of a server, and its guard.
 
 use herdsman_testing::TestServer;
 
@@ -37,7 +37,7 @@ fn a_stopped_server_is_shown_as_it_was() {
 }
 
 #[test]
-fn views_take_nothing_but_questions() {
+fn views_accept_only_get() {
     let rest = Rest::start();
     let answer = rest.ask(&Ask::delete("/api/v1/sessions/0x1"));
     assert_eq!(answer.status, 405);

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{alice_only, each, session_of};
 use crate::api::rest::{ALICE, Ask, ROOT_USER, Rest};
 
-/// Somebody who has logged in; the root is everybody's.
+/// A user who has logged in; the root is open to everyone.
 const BOB: &str = "bob:the-builder";
 
 #[tokio::test]
@@ -41,12 +41,12 @@ async fn a_session_shows_what_it_owns_and_watches() {
     let list = rest.get("/api/v1/sessions").ok();
     assert_eq!((&list["total"], &list["next"]), (&json!(1), &Value::Null));
     let summary = &list["sessions"][0];
-    // The persistent one counts for data and for children.
+    // The persistent watch counts once for data and once for children.
     assert_eq!((&summary["ephemerals"], &summary["watches"]), (&json!(2), &json!(6)));
 }
 
 #[tokio::test]
-async fn paths_that_one_may_not_read_are_counted_only() {
+async fn unreadable_paths_are_only_counted() {
     let rest = Rest::start();
     let client = rest.client().await;
     client.authenticate("digest", ALICE).await.unwrap();
@@ -66,7 +66,7 @@ async fn paths_that_one_may_not_read_are_counted_only() {
 }
 
 #[tokio::test]
-async fn sessions_come_in_pages() {
+async fn sessions_are_listed_in_pages() {
     let rest = Rest::start();
     let mut clients = Vec::new();
     for _ in 0..5 {
@@ -93,7 +93,7 @@ async fn a_session_without_a_connection_is_still_there() {
     let client = rest.client().await;
     client.create("/e", "").ephemeral().await.unwrap();
     let id = session_of(&client);
-    // The client does not get to run, and so does not come back, before the questions are answered.
+    // The client does not run in between, so it does not reconnect before the requests are answered.
     rest.server.restart();
     let admin =
         crate::api::rest::admin(rest.server.handle(), herdsman_admin::settings::Writers::Nobody);
@@ -104,7 +104,7 @@ async fn a_session_without_a_connection_is_still_there() {
 }
 
 #[test]
-fn what_is_no_session_is_refused() {
+fn invalid_session_ids_are_rejected() {
     let rest = Rest::start();
     let refusal = |target: &str| rest.ask(&Ask::get(target).user(BOB)).refusal();
     assert_eq!(refusal("/api/v1/sessions/0x7"), (404, "NoSession".to_owned()));
@@ -112,9 +112,9 @@ fn what_is_no_session_is_refused() {
     assert_eq!(refusal("/api/v1/sessions?after=x"), (400, "BadRequest".to_owned()));
 }
 
-/// Pages and single sessions work with masked ids as they do with whole ones.
+/// Pages and single sessions work with masked ids as with real ones.
 #[tokio::test]
-async fn ids_are_masked_for_who_may_not_see_everything() {
+async fn ids_are_masked_without_full_permissions() {
     let rest = Rest::start();
     let mut clients = Vec::new();
     for i in 0..3 {
@@ -140,12 +140,12 @@ async fn ids_are_masked_for_who_may_not_see_everything() {
     }
     owned.sort();
     assert_eq!(owned, ["/e0", "/e1", "/e2"]);
-    // Pages that begin after a whole id would tell which ids there are.
+    // Pages after an unmasked id would reveal which ids exist.
     for id in [session_of(&clients[0]), "0x7".to_owned()] {
         let refusal = rest.get(&format!("/api/v1/sessions?after={id}")).refusal();
         assert_eq!(refusal, (403, "NoAuth".to_owned()));
     }
-    // The owner of a znode is known to those who may read it.
+    // Callers who may read a znode know its owner.
     let view = rest.get(&format!("/api/v1/sessions/{}", session_of(&clients[0]))).ok();
     assert_eq!(view["ephemeral_paths"], json!(["/e0"]));
     assert!(view["id"].as_str().unwrap().starts_with("masked-"));

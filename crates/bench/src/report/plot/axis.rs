@@ -1,11 +1,11 @@
-//! An axis whose scale is chosen at run time, with round numbers at its ticks. The plotting crate decides that by
-//! type, and its logarithmic scale has no numbers between the powers of ten.
+//! An axis whose scale is chosen at run time, with round numbers at its ticks. In the plotting crate the
+//! scale is a type, and its logarithmic scale has no ticks between powers of ten.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-/// How values become distances.
+/// How values are mapped to distances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
     /// Equal steps are equal distances.
@@ -14,7 +14,7 @@ pub(super) enum Scale {
     Log,
 }
 
-/// Values from a minimum to a larger maximum; both finite, and positive on a logarithmic scale.
+/// The range from a minimum to a larger maximum; both finite, and positive on a logarithmic scale.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Axis {
     scale: Scale,
@@ -22,11 +22,11 @@ pub(super) struct Axis {
     max: f64,
 }
 
-/// What an axis shows when there is nothing to show.
+/// The range of an axis without values.
 const EMPTY: Range<f64> = 1.0..10.0;
 
 impl Axis {
-    /// From zero to a round number above all values.
+    /// Creates a linear axis from zero to a round number above all values.
     pub(super) fn from_zero(values: impl IntoIterator<Item = f64>) -> Self {
         let largest = values.into_iter().filter(|v| v.is_finite()).fold(0.0, f64::max);
         let max = if largest > 0.0 { largest } else { EMPTY.end };
@@ -34,7 +34,7 @@ impl Axis {
         Axis { scale: Scale::Linear, min: 0.0, max: (max / step).ceil() * step }
     }
 
-    /// A logarithmic one around all values that are above zero.
+    /// Creates a logarithmic axis for all values above zero.
     pub(super) fn log(values: impl IntoIterator<Item = f64>) -> Self {
         let (min, max) = extent(values.into_iter().filter(|v| *v > 0.0));
         let (min, max) = (round_down(min), round_up(max));
@@ -42,7 +42,7 @@ impl Axis {
         Axis { scale: Scale::Log, min, max }
     }
 
-    /// An axis of the given scale.
+    /// Creates an axis with the given scale.
     pub(super) fn new(scale: Scale, values: impl IntoIterator<Item = f64>) -> Self {
         match scale {
             Scale::Linear => Axis::from_zero(values),
@@ -50,7 +50,7 @@ impl Axis {
         }
     }
 
-    /// The same with its lower end moved down by a factor, so that the smallest value is not at the edge.
+    /// Moves the lower end down by a factor, so that the smallest value is not at the edge.
     pub(super) fn with_room_below(mut self, factor: f64) -> Self {
         if self.scale == Scale::Log {
             self.min /= factor;
@@ -62,12 +62,12 @@ impl Axis {
         self.min
     }
 
-    /// Whether the axis has a place for the value.
+    /// Whether the axis can show the value.
     pub(super) fn shows(&self, value: f64) -> bool {
         value.is_finite() && (self.scale == Scale::Linear || value > 0.0)
     }
 
-    /// Round numbers, not more than asked for.
+    /// Returns round numbers for ticks, at most the requested number.
     fn ticks(&self, count_max: usize) -> Vec<f64> {
         match self.scale {
             Scale::Linear => {
@@ -83,7 +83,7 @@ impl Axis {
         }
     }
 
-    /// The given digits in each decade.
+    /// Returns the given digits in each decade.
     fn log_ticks(&self, digits: &[f64]) -> Vec<f64> {
         let decades = self.min.log10().floor() as i32..=self.max.log10().ceil() as i32;
         let all = decades.flat_map(|decade| digits.iter().map(move |d| d * 10f64.powi(decade)));
@@ -116,7 +116,7 @@ impl Ranged for Axis {
     }
 }
 
-/// The other axis of a chart of rows: pixels below its top, and no ticks.
+/// The other axis of a chart of rows: pixels below its top, without ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FromTop {
     pub(super) height: i32,
@@ -147,13 +147,13 @@ fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if min.is_finite() { (min, max) } else { (EMPTY.start, EMPTY.end) }
 }
 
-/// 1, 2 or 5 times a power of ten, such that at most `count_max` of it reach `length`.
+/// Returns 1, 2 or 5 times a power of ten, such that at most `count_max` steps reach `length`.
 fn round_step(length: f64, count_max: usize) -> f64 {
     let least = length / count_max.max(1) as f64;
     round_up(least)
 }
 
-/// The next 1, 2 or 5 times a power of ten.
+/// Rounds up to 1, 2 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     let digits = [1.0, 2.0, 5.0, 10.0];
@@ -161,7 +161,7 @@ fn round_up(value: f64) -> f64 {
     fits.unwrap_or(10.0) * decade
 }
 
-/// The last 1, 2 or 5 times a power of ten.
+/// Rounds down to 1, 2 or 5 times a power of ten.
 fn round_down(value: f64) -> f64 {
     let decade = 10f64.powf(value.log10().floor());
     let digits = [5.0, 2.0, 1.0];
@@ -169,7 +169,7 @@ fn round_down(value: f64) -> f64 {
     fits.unwrap_or(1.0) * decade
 }
 
-/// Every second, third, … of the ticks, until there are few enough.
+/// Keeps every second, third, … tick, until there are few enough.
 fn thinned(ticks: &[f64], count_max: usize) -> Vec<f64> {
     let every = ticks.len().div_ceil(count_max.max(1)).max(1);
     ticks.iter().copied().step_by(every).collect()
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn no_values_make_an_axis_all_the_same() {
+    fn an_axis_can_have_no_values() {
         for values in [vec![], vec![0.0], vec![f64::NAN, f64::INFINITY], vec![-1.0]] {
             for scale in [Scale::Linear, Scale::Log] {
                 let axis = Axis::new(scale, values.clone());

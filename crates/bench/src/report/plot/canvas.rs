@@ -1,28 +1,28 @@
-//! What all pictures have in common: size, background, fonts, colours, title and legend.
+//! The parts that all pictures share: size, background, fonts, colours, title and legend.
 
 use anyhow::Result;
 use plotters::coord::Shift;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-/// A piece of the picture, in pixels.
+/// A part of the picture, in pixels.
 pub(super) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// Every picture is so wide: a column of text in a repository's pages.
+/// The width of every picture: that of a text column on a repository's pages.
 pub(super) const WIDTH: i32 = 900;
-/// Left and right of everything.
+/// The margin on the left and right.
 pub(super) const MARGIN: i32 = 24;
-/// Title and legend together.
+/// The height of title and legend together.
 pub(super) const HEAD_HEIGHT: i32 = 74;
 
 const BACKGROUND: RGBColor = RGBColor(255, 255, 255);
 pub(super) const INK: RGBColor = RGBColor(31, 35, 40);
 pub(super) const FAINT: RGBColor = RGBColor(89, 99, 110);
 pub(super) const GRID: RGBColor = RGBColor(225, 228, 232);
-/// The echo server: no competitor, so no colour.
+/// The echo server is not a competitor, so it has no colour.
 pub(super) const LIMIT: RGBColor = RGBColor(110, 118, 129);
 
-/// The palette of Okabe and Ito, which does not depend on telling red from green.
+/// The palette of Okabe and Ito, which does not require distinguishing red from green.
 const PALETTE: [RGBColor; 6] = [
     RGBColor(0, 114, 178),
     RGBColor(230, 159, 0),
@@ -32,7 +32,7 @@ const PALETTE: [RGBColor; 6] = [
     RGBColor(86, 180, 233),
 ];
 
-/// Sizes of text, in what the plotting crate calls a size (1.24 times the pixels of the font).
+/// Font sizes in the plotting crate's unit (1.24 times the pixels of the font).
 #[derive(Clone, Copy)]
 pub(super) enum Font {
     Title,
@@ -40,7 +40,7 @@ pub(super) enum Font {
     Small,
 }
 
-/// Where the given point is in the text.
+/// The position of the given point in the text.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Left,
@@ -58,13 +58,13 @@ pub(super) enum Marker {
 }
 
 impl Marker {
-    /// For the series with this number.
+    /// The marker of the series with this index.
     pub(super) fn nth(index: usize) -> Self {
         [Marker::Circle, Marker::Square, Marker::Triangle][index % 3]
     }
 }
 
-/// The colour of the target or series with this number.
+/// The colour of the target or series with this index.
 pub(super) fn colour(index: usize) -> RGBColor {
     PALETTE[index % PALETTE.len()]
 }
@@ -96,7 +96,7 @@ pub(super) fn font(font: Font, colour: RGBColor, anchor: Anchor) -> TextStyle<'s
     ("sans-serif", size, style).into_font().color(&colour).pos(Pos::new(anchor, VPos::Center))
 }
 
-/// About how wide a text is: nothing here can measure a font that the reader's browser chooses.
+/// The approximate width of a text: the reader's browser chooses the font, so it cannot be measured.
 pub(super) fn text_width(text: &str, size: Font) -> i32 {
     let per_character = match size {
         Font::Title => 9.5,
@@ -113,7 +113,7 @@ pub(super) struct Key {
     pub(super) marker: Marker,
 }
 
-/// The title, and a legend below it.
+/// Draws the title, and a legend below it.
 pub(super) fn draw_head(root: &Area<'_>, title: &str, keys: &[Key]) -> Result<()> {
     root.draw_text(title, &font(Font::Title, INK, Anchor::Left), (MARGIN, 24))?;
     let mut x = MARGIN + 6;
@@ -141,7 +141,7 @@ pub(super) fn draw_marker(
     Ok(())
 }
 
-/// Says that there is nothing, in the place where it would be.
+/// Draws a note in place of missing content.
 pub(super) fn draw_nothing(root: &Area<'_>) -> Result<()> {
     let style = font(Font::Label, FAINT, Anchor::Left);
     root.draw_text("Nothing was measured.", &style, (MARGIN, HEAD_HEIGHT))?;

@@ -1,4 +1,4 @@
-//! Any numbers against any others, as lines: how cost grows.
+//! A line chart of any quantity against another, to show how cost grows.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -9,21 +9,20 @@ use crate::report::units;
 
 const HEIGHT: i32 = 460;
 
-/// A chart of lines. A series is its name and its points; points that a logarithmic axis has no place for are
-/// left out.
+/// A line chart. A series has a name and points; points that a logarithmic axis cannot show are skipped.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Lines {
-    /// Above the chart.
+    /// The title above the chart.
     pub title: String,
-    /// What grows, and its unit.
+    /// The quantity on the x axis, and its unit.
     pub x_label: String,
-    /// What it costs, and its unit.
+    /// The quantity on the y axis, and its unit.
     pub y_label: String,
-    /// Equal ratios of x are equal distances.
+    /// Whether the x axis is logarithmic.
     pub log_x: bool,
-    /// Equal ratios of y are equal distances; otherwise the axis starts at zero.
+    /// Whether the y axis is logarithmic; otherwise it starts at zero.
     pub log_y: bool,
-    /// In the order of the legend.
+    /// The series, in the order of the legend.
     pub series: Vec<(String, Vec<(f64, f64)>)>,
 }
 
@@ -34,7 +33,7 @@ impl Lines {
     }
 }
 
-/// The chart as SVG text.
+/// Returns the chart as SVG text.
 pub fn draw(lines: &Lines) -> Result<String> {
     canvas::svg(HEIGHT, |root| {
         let keys: Vec<Key> = lines

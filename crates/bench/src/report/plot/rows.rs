@@ -1,6 +1,6 @@
 //! Charts with a group for each workload and a line for each target: rates as bars, latencies as ranges.
-//! Lines and not columns, because a chart may then have as many of them as there are, each with its value
-//! written at its end.
+//! Lines instead of columns, because a chart can then have any number of them, each with its value at its
+//! end.
 
 use anyhow::Result;
 use plotters::prelude::*;
@@ -16,7 +16,7 @@ const LINE_HEIGHT: i32 = 22;
 const BAR_HEIGHT: i32 = 16;
 const GROUP_GAP: i32 = 18;
 const AXIS_HEIGHT: i32 = 44;
-/// Room for values behind the ends of bars.
+/// Room for values after the ends of bars.
 const VALUE_WIDTH: i32 = 96;
 /// A larger ratio of rates needs a logarithmic scale.
 const LINEAR_RATIO_MAX: f64 = 20.0;
@@ -25,7 +25,7 @@ const LINEAR_RATIO_MAX: f64 = 20.0;
 struct Line<'a> {
     row: &'a Row,
     colour: RGBColor,
-    /// Its middle, below the top of the chart.
+    /// Its middle, in pixels below the top of the chart.
     y: i32,
 }
 
@@ -141,11 +141,11 @@ pub(super) fn draw_latencies(report: &Report, root: &Area<'_>) -> Result<()> {
     layout.lines().try_for_each(|line| chart.draw_range(line))
 }
 
-/// An axis below a grid, names of groups beside it, and what is drawn on it.
+/// An axis with its grid, the names of groups beside it, and what is drawn on it.
 struct Chart<'r, 'b> {
     root: &'r Area<'b>,
     axis: Axis,
-    /// The value, and pixels from the top.
+    /// Draws at a value and at pixels from the top.
     plane: ChartContext<'r, SVGBackend<'b>, Cartesian2d<Axis, FromTop>>,
 }
 
@@ -184,7 +184,7 @@ impl<'r, 'b> Chart<'r, 'b> {
         Ok(chart)
     }
 
-    /// Where a value is, in pixels of the root.
+    /// The position of a value, in pixels of the root.
     fn at(&self, value: f64, y: i32) -> (i32, i32) {
         let (x, y) = self.plane.backend_coord(&(value, y));
         let (left, top) = self.root.get_base_pixel();
@@ -196,7 +196,7 @@ impl<'r, 'b> Chart<'r, 'b> {
         self.at(self.axis.min(), y)
     }
 
-    /// A rate, from the start of the axis.
+    /// Draws a rate as a bar from the start of the axis.
     fn draw_bar(&self, line: &Line<'_>) -> Result<()> {
         let rate = line.row.rate();
         let (left, y) = self.start_of(line.y);
@@ -210,7 +210,7 @@ impl<'r, 'b> Chart<'r, 'b> {
         self.draw_value((right, y), &units::rate(rate))
     }
 
-    /// Latencies, from the median to the slowest.
+    /// Draws latencies from the median to the maximum.
     fn draw_range(&self, line: &Line<'_>) -> Result<()> {
         let latency = line.row.latency();
         if !(self.axis.shows(latency.p50_us) && self.axis.shows(latency.max_us)) {
@@ -225,7 +225,7 @@ impl<'r, 'b> Chart<'r, 'b> {
         self.draw_value(ends[1], &format!("p99 {}", units::micros(latency.p99_us)))
     }
 
-    /// Writes a value behind a point, on a background of its own, so that nothing goes through it.
+    /// Writes a value after a point, on its own background, so that no line crosses it.
     fn draw_value(&self, (x, y): (i32, i32), value: &str) -> Result<()> {
         let x = x + 9;
         let plate = [(x - 3, y - 8), (x + text_width(value, Font::Small), y + 8)];

@@ -1,9 +1,9 @@
-//! What the pictures must have: form, labels, and the same bytes every time.
+//! Requirements on the pictures: form, labels, and identical bytes for identical reports.
 
 use super::super::{ECHO, samples};
 use super::*;
 
-/// Enough of XML to see that what is opened is closed, in order, and that attributes are quoted.
+/// Parses enough of XML to check that elements are closed in order and attributes are quoted.
 fn assert_well_formed(svg: &str) {
     let mut open = Vec::new();
     let mut rest = svg;
@@ -25,7 +25,7 @@ fn assert_well_formed(svg: &str) {
     }
 }
 
-/// The texts of a picture.
+/// Returns the texts of a picture.
 fn texts(svg: &str) -> Vec<&str> {
     let parts = svg.split("<text").skip(1);
     let inner = |part: &'_ str| -> Option<(usize, usize)> {
@@ -34,7 +34,7 @@ fn texts(svg: &str) -> Vec<&str> {
     parts.filter_map(|part| inner(part).map(|(start, end)| part[start..end].trim())).collect()
 }
 
-fn assert_says(svg: &str, wanted: &[&str]) {
+fn assert_contains(svg: &str, wanted: &[&str]) {
     let said = texts(svg);
     for text in wanted {
         assert!(said.contains(text), "{text:?} is not among {said:?}");
@@ -59,8 +59,11 @@ fn growth() -> Lines {
 fn rates_name_workloads_targets_and_values() {
     let svg = rates(&samples::two_targets_and_echo()).unwrap();
     assert_well_formed(&svg);
-    assert_says(&svg, &["herdsman", "apache", "echo (the limit)", "get 64 × 16", "set 64 × 16"]);
-    assert_says(&svg, &["1.05 M/s", "119 k/s", "1.58 M/s"]);
+    assert_contains(
+        &svg,
+        &["herdsman", "apache", "echo (the limit)", "get 64 × 16", "set 64 × 16"],
+    );
+    assert_contains(&svg, &["1.05 M/s", "119 k/s", "1.58 M/s"]);
     assert!(svg.contains("sans-serif") && svg.contains("width=\"900\""));
 }
 
@@ -73,7 +76,7 @@ fn only_large_ratios_get_a_logarithmic_scale() {
     ] {
         let mut rows = rates_of_rows.map(row).to_vec();
         rows[1].target = "two".to_owned();
-        assert_says(&rates(&Report { rows, ..Report::default() }).unwrap(), &[title]);
+        assert_contains(&rates(&Report { rows, ..Report::default() }).unwrap(), &[title]);
     }
 }
 
@@ -81,15 +84,15 @@ fn only_large_ratios_get_a_logarithmic_scale() {
 fn latencies_name_percentiles() {
     let svg = latencies(&samples::two_targets_and_echo()).unwrap();
     assert_well_formed(&svg);
-    assert_says(&svg, &["p50", "p99", "p99.9", "max", "p99 1.83 ms", "get 64 × 16", "1 ms"]);
+    assert_contains(&svg, &["p50", "p99", "p99.9", "max", "p99 1.83 ms", "get 64 × 16", "1 ms"]);
 }
 
 #[test]
 fn lines_name_series_and_axes() {
     let svg = draw(&growth()).unwrap();
     assert_well_formed(&svg);
-    assert_says(&svg, &["znodes", "reads per second", "herdsman", "10 k", "1 M"]);
-    assert_says(&svg, &["a&lt;b", "Reads &amp; znodes"]);
+    assert_contains(&svg, &["znodes", "reads per second", "herdsman", "10 k", "1 M"]);
+    assert_contains(&svg, &["a&lt;b", "Reads &amp; znodes"]);
 }
 
 #[test]
@@ -100,12 +103,12 @@ fn the_same_report_is_the_same_picture() {
 }
 
 #[test]
-fn nothing_measured_is_still_a_picture() {
+fn an_empty_report_is_still_a_picture() {
     let one = |rates: &[f64]| vec![samples::row("get", ECHO, 1, rates, 0.0)];
     for rows in [vec![], one(&[]), one(&[0.0]), samples::empty_and_failed().rows] {
         assert_well_formed(&overview(&Report { rows, ..Report::default() }).unwrap());
     }
-    assert_says(&rates(&samples::empty_and_failed()).unwrap(), &["no replies"]);
+    assert_contains(&rates(&samples::empty_and_failed()).unwrap(), &["no replies"]);
     for log in [false, true] {
         for points in [vec![], vec![(0.0, 0.0)], vec![(f64::NAN, 1.0), (1.0, f64::INFINITY)]] {
             let series = vec![("one".to_owned(), points)];

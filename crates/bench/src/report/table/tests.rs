@@ -1,4 +1,4 @@
-//! Reports and the tables that they make.
+//! Reports and the expected tables.
 
 use super::super::samples;
 use super::*;
@@ -19,7 +19,7 @@ fn a_document_gets_markdown() {
 }
 
 #[test]
-fn failures_are_loud_and_empty_rows_have_no_numbers() {
+fn failures_are_prominent_and_empty_rows_have_no_numbers() {
     check(&samples::empty_and_failed(), Style::Plain, include_str!("golden/failures.txt"));
 }
 
@@ -31,7 +31,7 @@ fn failures_cannot_break_a_document() {
 }
 
 #[test]
-fn a_single_target_has_nothing_to_be_compared_with() {
+fn a_single_target_is_not_compared() {
     let report =
         Report { rows: vec![samples::row("get", "local", 1, &[1e3], 50.0)], ..Report::default() };
     check(&report, Style::Plain, include_str!("golden/single.txt"));
@@ -46,7 +46,7 @@ fn sizes_are_named_where_they_differ() {
 }
 
 #[test]
-fn a_workload_without_keys_fits_any_number_of_them() {
+fn a_workload_without_keys_matches_any_number_of_them() {
     let mut report = samples::two_targets_and_echo();
     report.rows[3].keys = 0;
     let text = render(&report, Style::Plain);
@@ -56,21 +56,21 @@ fn a_workload_without_keys_fits_any_number_of_them() {
 }
 
 #[test]
-fn the_echo_server_alone_is_compared_with_nothing() {
+fn the_echo_server_alone_is_not_compared() {
     let report =
         Report { rows: vec![samples::row("get", ECHO, 1, &[1e3], 50.0)], ..Report::default() };
     assert!(!render(&report, Style::Plain).contains("of echo"));
 }
 
 #[test]
-fn a_disk_that_was_measured_halfway_says_half() {
+fn a_partially_measured_disk_is_reported_partially() {
     let disk = DiskLimit { syncs_per_second: 100.0, bytes: 200, ..DiskLimit::default() };
     let text = render(&Report { disk: Some(disk), ..Report::default() }, Style::Plain);
     assert!(text.contains("each append") && !text.contains(" 0 appends"), "{text}");
 }
 
 #[test]
-fn an_empty_report_is_no_table() {
+fn an_empty_report_has_no_table() {
     check(&Report::default(), Style::Plain, "");
 }
 

@@ -38,7 +38,7 @@ pub(super) async fn reload(tls: &Arc<TlsContext>) {
     }
 }
 
-pub(super) async fn shake_hands(
+pub(super) async fn handshake(
     tls: &TlsContext,
     host: &HostPort,
     stream: TcpStream,

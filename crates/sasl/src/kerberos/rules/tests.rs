@@ -1,4 +1,4 @@
-//! Rules over names, in tables.
+//! Table tests of rules and names.
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn short_name(rules: &str, principal: &str) -> Result<String, NoRule> {
 }
 
 #[test]
-fn the_first_rule_that_is_for_a_name_decides() {
+fn the_first_rule_that_applies_decides() {
     for (principal, expected) in [
         ("ann@HERD", "ann"),
         ("zk/a.example@HERD", "zk"),
@@ -24,7 +24,7 @@ fn the_first_rule_that_is_for_a_name_decides() {
         ("admin/somewhere@ANYWHERE", "root"),
         ("dog/field@HERD", "dog-in-the-field"),
         ("goat/b@HILLS", "goat_of_the_hills"),
-        // It has no realm, and so a short name already.
+        // It has no realm, so it is already short.
         ("ann", "ann"),
     ] {
         assert_eq!(short_name(RULES, principal).as_deref(), Ok(expected), "{principal}");
@@ -32,7 +32,7 @@ fn the_first_rule_that_is_for_a_name_decides() {
 }
 
 #[test]
-fn who_has_no_rule_has_no_name() {
+fn without_a_rule_there_is_no_name() {
     for principal in ["bob@ELSEWHERE", "zk/a@OTHER", "goat/c@HILLS"] {
         let error = short_name(RULES, principal).unwrap_err();
         assert_eq!(error, NoRule::NoneApplies { principal: principal.to_owned() });
@@ -48,7 +48,7 @@ fn a_short_name_has_no_separators() {
 }
 
 #[test]
-fn a_pattern_is_for_the_whole_text_and_a_change_for_a_part() {
+fn a_pattern_matches_the_whole_text_and_a_change_a_part() {
     assert_eq!(short_name("RULE:[1:$1](an)s/a/b/ RULE:[1:x]", "ann@R").as_deref(), Ok("x"));
     assert_eq!(short_name("RULE:[1:$1](a.*)s/a/b/", "anna@R").as_deref(), Ok("bnna"));
     assert_eq!(short_name("RULE:[1:$1](a.*)s/a/b/g", "anna@R").as_deref(), Ok("bnnb"));
@@ -63,20 +63,20 @@ fn rules_need_no_blanks_between_them() {
 }
 
 #[test]
-fn what_is_no_rule_is_refused_with_what_is_wrong() {
+fn invalid_rules_are_rejected_with_the_reason() {
     for (text, problem) in [
         ("default", "expected `DEFAULT` or `RULE:[`, at `default`"),
         ("DEFAULT RULE", "expected `DEFAULT` or `RULE:[`, at `RULE`"),
-        ("RULE:[1]", "expected `:` behind the number of parts, at `1]`"),
-        ("RULE:[:$1]", "`` is no number of parts, at `$1]`"),
-        ("RULE:[x:$1]", "`x` is no number of parts"),
-        ("RULE:[1:$1", "expected `]` behind the format, at `$1`"),
-        ("RULE:[1:$2]", "`$2` of the format is none of $0 to $1, at `the end`"),
-        ("RULE:[1:$]", "`$` of the format is none of $0 to $1"),
-        ("RULE:[1:$1](a", "expected `)` behind the pattern"),
-        ("RULE:[1:$1](*)", "the pattern cannot be read: "),
-        ("RULE:[1:$1](a)s/a", "expected `/` behind the text to replace"),
-        ("RULE:[1:$1](a)s/a/b", "expected `/` behind the replacement"),
+        ("RULE:[1]", "expected `:` after the number of parts, at `1]`"),
+        ("RULE:[:$1]", "`` is not a number of parts, at `$1]`"),
+        ("RULE:[x:$1]", "`x` is not a number of parts"),
+        ("RULE:[1:$1", "expected `]` after the format, at `$1`"),
+        ("RULE:[1:$2]", "`$2` in the format is not one of $0 to $1, at `the end`"),
+        ("RULE:[1:$]", "`$` in the format is not one of $0 to $1"),
+        ("RULE:[1:$1](a", "expected `)` after the pattern"),
+        ("RULE:[1:$1](*)", "invalid pattern: "),
+        ("RULE:[1:$1](a)s/a", "expected `/` after the text to replace"),
+        ("RULE:[1:$1](a)s/a/b", "expected `/` after the replacement"),
         ("RULE:[1:$1](a)s/a/$1/", "the pattern does not have that many groups"),
         ("RULE:[1:$1](a)s/a/b/L", "expected `DEFAULT` or `RULE:[`, at `L`"),
     ] {
@@ -86,7 +86,7 @@ fn what_is_no_rule_is_refused_with_what_is_wrong() {
 }
 
 #[test]
-fn host_and_realm_stay_behind_the_short_name_unless_they_are_removed() {
+fn host_and_realm_are_appended_unless_removed() {
     use Appended::{Kept, Removed};
     let rules = NameRules::parse("DEFAULT").unwrap();
     for (host, realm, principal, expected) in [

@@ -64,10 +64,10 @@ impl RoleLog {
     ) {
         let took_ms = now_ms.saturating_sub(self.search_ms);
         let role = if view.state == ServerState::Observing {
-            "observe"
+            "an observer"
         } else {
             stats.election.add(took_ms);
-            "follow"
+            "a follower"
         };
         let catching_up = CatchingUp::default();
         self.role = Role::Joining { leader, catching_up };

@@ -129,8 +129,8 @@ fn a_follower_tells_how_it_caught_up_and_why_it_left() {
     let times = [&stats.election, &stats.follower_sync, &stats.unavailable].map(|s| s.get().sum);
     assert_eq!((times, stats.leader_unavailable.get().count), ([12, 11, 31], 0));
     fixture.now_ms += 60_000;
-    let expected = "WARN no longer following server 3, after 1 min 0 s: there is no connection to \
-                    it; looking for a leader";
+    let expected = "WARN no longer following server 3, after 1 min 0 s: the connection to it \
+                    is lost; looking for a leader";
     assert_eq!(fixture.fall(StepDownReason::LeaderLost), [expected]);
 }
 
