@@ -41,6 +41,8 @@ const RETRY: Duration = Duration::from_secs(5);
 const UPKEEP: Duration = Duration::from_secs(3600);
 /// How long purges wait for an archive that does not get further.
 const PURGE_WAITS_MAX: Duration = Duration::from_secs(24 * 3600);
+/// How long a stop waits for the thread.
+const STOP_WAITS_MAX: Duration = Duration::from_secs(5);
 /// The directory of a standalone server in the archive.
 const STANDALONE: &str = "server";
 const DAY_MS: i64 = 86_400_000;
@@ -103,6 +105,9 @@ pub struct ArchiveProgress {
     complete_at: Mutex<Instant>,
     stopping: Mutex<bool>,
     changed: Condvar,
+    /// The thread has ended.
+    ended: Mutex<bool>,
+    has_ended: Condvar,
     /// Files copied.
     pub(crate) files: Counter,
     /// Bytes copied.
@@ -121,6 +126,8 @@ impl Default for ArchiveProgress {
             complete_at: Mutex::new(Instant::now()),
             stopping: Mutex::new(false),
             changed: Condvar::new(),
+            ended: Mutex::new(false),
+            has_ended: Condvar::new(),
             files: Counter::default(),
             bytes: Counter::default(),
             failures: Counter::default(),
@@ -156,12 +163,27 @@ impl ArchiveProgress {
     /// Purges keep the txns after this one. `None` if they should no longer wait: a full disk stops the server, and
     /// that is worse than a hole in the archive.
     pub(crate) fn purge_floor(&self) -> Option<Zxid> {
-        (self.behind_for() < PURGE_WAITS_MAX).then(|| self.archived())
+        let archived = self.archived();
+        let may_wait = archived >= self.finished() || self.behind_for() < PURGE_WAITS_MAX;
+        may_wait.then_some(archived)
     }
 
     fn stop(&self) {
         *self.stopping.lock() = true;
         self.changed.notify_all();
+    }
+
+    fn note_end(&self) {
+        *self.ended.lock() = true;
+        self.has_ended.notify_all();
+    }
+
+    /// Waits until the thread has ended; false if it takes longer than `patience`.
+    fn wait_for_end(&self, patience: Duration) -> bool {
+        let deadline = Instant::now() + patience;
+        let mut ended = self.ended.lock();
+        while !*ended && !self.has_ended.wait_until(&mut ended, deadline).timed_out() {}
+        *ended
     }
 
     /// Sleeps, but not past a stop. Returns whether the work goes on.
@@ -182,14 +204,24 @@ impl Archiver {
     /// Starts it.
     pub(crate) fn start(core: Arc<Core>, settings: ArchiveSettings) -> std::io::Result<Self> {
         let progress = Arc::clone(&settings.progress);
-        let handle = spawn("archive", move || ArchiveThread::new(core, settings).run())?;
+        let shared = Arc::clone(&progress);
+        let work = move || {
+            ArchiveThread::new(core, settings).run();
+            shared.note_end();
+        };
+        let handle = spawn("archive", work)?;
         Ok(Archiver { progress, handle })
     }
 
-    /// Ends it. A copy under way is given up; the next start makes it.
+    /// Ends it. A copy under way is given up; the next start makes it. A thread that waits for an archive that does not
+    /// answer, such as a network disk, is left behind.
     pub(crate) fn stop(self) {
         self.progress.stop();
-        _ = self.handle.join();
+        if self.progress.wait_for_end(STOP_WAITS_MAX) {
+            _ = self.handle.join();
+        } else {
+            warn!("the archive does not answer; stopping without waiting for it");
+        }
     }
 }
 
@@ -198,6 +230,8 @@ struct ArchiveThread {
     settings: ArchiveSettings,
     progress: Arc<ArchiveProgress>,
     archive: Option<Archive>,
+    /// The last txn when the log file was last to be ended.
+    asked_to_end: Zxid,
     failures: LimitedLog,
     is_failing: bool,
     upkeep_at: Instant,
@@ -210,6 +244,7 @@ impl ArchiveThread {
             progress: Arc::clone(&settings.progress),
             settings,
             archive: None,
+            asked_to_end: Zxid::ZERO,
             failures: LimitedLog::once_a_minute(),
             is_failing: false,
             upkeep_at: Instant::now() + UPKEEP,
@@ -240,10 +275,12 @@ impl ArchiveThread {
         }
     }
 
-    /// Has the log file ended if it has txns.
-    fn end_log_file(&self) {
+    /// Has the log file ended if it has txns. A disk that takes nothing is asked once.
+    fn end_log_file(&mut self) {
         let last = self.core.tree().last_zxid();
-        if self.settings.roll_every.is_some() && last > self.progress.finished() {
+        let is_written = last > self.progress.finished() && last != self.asked_to_end;
+        if self.settings.roll_every.is_some() && is_written {
+            self.asked_to_end = last;
             self.core.change_disk(DiskChange::EndLogFile);
         }
     }

@@ -62,7 +62,8 @@ pub fn open(
         );
         forget(server.disk, server.dirs).map_err(of_source)?;
     }
-    unreachable!("a new history is never ahead of the server")
+    let source = io::Error::other("a new history has the name of an old one");
+    Err(io_at(&base)(source).into())
 }
 
 /// Ends the server's history, durably: its next txns may have zxids that were used before.

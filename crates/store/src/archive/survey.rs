@@ -112,7 +112,10 @@ pub fn survey(disk: &dyn Disk, dir: &Path, time_ms: Option<i64>) -> io::Result<S
     let found = Survey { snapshots, known, ..Survey::default() };
     let mut reading = Reading { time_ms, found };
     for name in list_logs(disk, dir)? {
-        reading.file(disk, &name.path(dir))?;
+        let path = name.path(dir);
+        if let Err(error) = reading.file(disk, &path) {
+            reading.found.damaged.push((path, format!("cannot be read: {error}")));
+        }
     }
     Ok(reading.found)
 }
