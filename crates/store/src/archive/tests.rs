@@ -148,13 +148,16 @@ fn what_a_leader_truncates_never_gets_into_the_archive() {
     let old = creates(zxids.clone());
     snapshot(&server.disk, &tree_of(&[]));
     write_files(&server.disk, &old, &[4, 6]);
-    // A snapshot that shows what is not committed.
+    // Snapshots that show what is not committed, one of them not by its name.
     snapshot(&server.disk, &tree_of(&old));
+    fuzzy_snapshot(&server.disk, &old[..4], &old[4..], LastZxid::Write);
     let committed = zxids[3];
     assert!(server.pass(zxids[5], committed).unwrap().is_waiting);
     let log = format!("log.{:x}", zxids[0]);
     assert_eq!(server.archived(), [log.as_str(), "snapshot.0"]);
-    server.disk.remove(&dir().join(format!("snapshot.{:x}", zxids[5]))).unwrap();
+    for zxid in [committed, zxids[5]] {
+        server.disk.remove(&dir().join(format!("snapshot.{zxid:x}"))).unwrap();
+    }
     truncate(&server.disk, &dirs(), Zxid(committed)).unwrap();
     zxids.truncate(4);
     zxids.extend(epoch(2, 1..=3));
@@ -235,6 +238,34 @@ fn a_hole_before_an_epoch_is_marked() {
     server.check_points(&entries, 0);
 }
 
+/// A file that begins an epoch is archived late, so its predecessor is no longer followed by a hole.
+#[test]
+fn a_mark_goes_when_the_hole_is_filled() {
+    let zxids: Vec<i64> = (1..=3).flat_map(|number| epoch(number, 1..=3)).collect();
+    let entries = creates(zxids.clone());
+    let mut server = Server::new();
+    snapshot(&server.disk, &tree_of(&[]));
+    write_files(&server.disk, &entries, &[3, 6, 9]);
+    let whole = server.disk.content(&log_path(zxids[3])).unwrap();
+    server.disk.flip_bit(&log_path(zxids[3]), 40, 1);
+    server.archive_all(zxids[8]);
+    assert!(server.load(zxids[8]).is_err());
+    server.disk.put(&log_path(zxids[3]), whole);
+    server.archive_all(zxids[8]);
+    server.check_points(&entries, 0);
+}
+
+#[test]
+fn a_file_that_runs_into_the_next_one_is_damaged() {
+    let entries = creates(1..=6);
+    let mut server = Server::new();
+    snapshot(&server.disk, &tree_of(&[]));
+    server.disk.put(&log_path(1), log_bytes(&entries[..5]));
+    server.disk.put(&log_path(4), log_bytes(&entries[3..]));
+    let pass = server.archive_all(6);
+    assert_eq!(pass.damaged[0].1, "txn 0x4 should be in a later file");
+}
+
 /// A follower that is far behind takes a tree from its leader: txns are missing in its log, and in the archive.
 #[test]
 fn a_tree_from_the_leader_leaves_a_hole() {
@@ -256,6 +287,8 @@ fn a_tree_from_the_leader_leaves_a_hole() {
         server.archive_all(zxids[10]);
         assert!(same(&server.load(zxids[2]).unwrap(), &tree_of(&entries[..3])));
         assert!(server.load(zxids[4]).is_err());
+        let found = survey(&server.archive_disk, Path::new(FIRST), None).unwrap();
+        assert_eq!(found.holes().count(), 1);
         let loaded = server.load(zxids[9]);
         if base_is_damaged {
             assert!(loaded.is_err());
