@@ -1,8 +1,8 @@
 //! Builds the state as of a point in time from an archive, for `restore --at` and `backup --at`.
 //!
-//! In: a point (a zxid, a time, or `latest`) and the directory of one history, as `herdsman.archiveDir` or any copy of a
-//! server's logs and snapshots has it. Out: the tree as of that point, or the reason why it cannot be built. Nothing is
-//! changed. What a time stands for is defined in [`herdsman_store::archive`].
+//! In: a point (a zxid, a time, or `latest`) and the directory of one history, as `herdsman.archiveDir` or any copy of
+//! a server's logs and snapshots has it. Out: the tree as of that point, or the reason why it cannot be built. Nothing
+//! is changed. What a time stands for is defined in [`herdsman_store::archive`].
 
 use std::fmt;
 use std::fs;
@@ -19,14 +19,14 @@ use crate::console::Console;
 use crate::inspect::time::{parse_moment, parse_zxid};
 use crate::location::VERSION_DIR;
 use crate::progress::Meter;
-use crate::show::{counted, time_text};
+use crate::show::time_text;
 use crate::snapshot_file::{LoadedSnapshot, tree_options};
 
 /// A point in time, and the archive that it is in.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct PointArguments {
-    /// Use the state as of this point: 0x and a zxid, a time such as 2026-11-15T19:37:46Z, a duration before now such as
-    /// 90m, or latest.
+    /// Use the state as of this point: 0x and a zxid, a time such as 2026-11-15T19:37:46Z, a duration before now such
+    /// as 90m, or latest.
     #[arg(long, value_name = "POINT", value_parser = parse_point, requires = "from")]
     at: Option<Point>,
     /// The archive: a directory with the logs and snapshots of one history.
@@ -124,8 +124,8 @@ impl PointArguments {
         let [dir] = &found[..] else {
             let dirs: Vec<String> = found.iter().map(|dir| dir.display().to_string()).collect();
             bail!(
-                "there are {}, and zxids of one mean nothing in another: give one of them with --from (--list shows what they hold): {}",
-                counted(found.len() as u64, "history").replace("historys", "histories"),
+                "there are {} histories, and zxids of one mean nothing in another: give one of them with --from (--list shows what they hold): {}",
+                found.len(),
                 dirs.join(", ")
             );
         };
@@ -133,7 +133,8 @@ impl PointArguments {
     }
 }
 
-/// Finds directories with logs or snapshots: this one, its `version-2`, or those of `history-*` in it or one level down.
+/// Finds directories with logs or snapshots: this one, its `version-2`, or the `version-2` of directories up to two
+/// levels down.
 fn histories(from: &Path) -> std::io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     if has_files(from)? {

@@ -30,7 +30,10 @@ use crate::snapshot_file::{DigestVerdict, LoadedSnapshot};
 
 /// Replace a server's state with a backup, offline or over the admin port.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("target").required(true).args(["data_dir", "admin", "config", "list"]), after_help = help())]
+#[command(
+    group = ArgGroup::new("target").required(true).args(["data_dir", "admin", "config", "list"]),
+    after_help = help()
+)]
 pub struct RestoreArguments {
     /// A snapshot: what herdsman backup wrote, or one from a server's version-2.
     #[arg(value_name = "FILE", required_unless_present = "from", conflicts_with = "from")]
