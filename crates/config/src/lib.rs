@@ -49,9 +49,9 @@ pub use herdsman_secret::Secret;
 pub use markdown::settings_markdown;
 pub use quorum::{Mode, Quorum, QuorumSecurity, QuorumTuning};
 pub use types::{
-    Access, Admin, AdminWriters, AsWritten, ClientAuth, ClientTls, Compression, ConnectionThrottle,
-    DigestAlgorithm, FourLetterWords, Given, Limits, Listen, Logging, Metrics, Purge,
-    RequestThrottle, Sasl, SessionPasswordUse, Sessions, Storage, Tls, Znodes,
+    Access, Admin, AdminWriters, Archive, AsWritten, ClientAuth, ClientTls, Compression,
+    ConnectionThrottle, DigestAlgorithm, FourLetterWords, Given, Limits, Listen, Logging, Metrics,
+    Purge, RequestThrottle, Sasl, SessionPasswordUse, Sessions, Storage, Tls, Znodes,
 };
 
 /// Everything a server is told.
@@ -63,6 +63,8 @@ pub struct Config {
     pub listen: Listen,
     /// Files.
     pub storage: Storage,
+    /// Copies of finished files.
+    pub archive: Archive,
     /// Sessions and their time.
     pub sessions: Sessions,
     /// Bounds on what clients may take.

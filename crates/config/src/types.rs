@@ -167,6 +167,19 @@ pub struct Storage {
     pub purge: Option<Purge>,
 }
 
+/// The archive of finished logs and snapshots.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Archive {
+    /// Its root; `None` archives nothing.
+    pub dir: Option<PathBuf>,
+    /// How often the log file is ended so that it can be archived; 0 never ends one for that.
+    pub every_seconds: u32,
+    /// Bytes that are copied in a second at most.
+    pub bytes_per_second_max: Option<NonZeroU64>,
+    /// Days for which every point can be restored; `None` keeps all files.
+    pub keep_days: Option<NonZeroU32>,
+}
+
 /// Sessions and their time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sessions {

@@ -1,6 +1,7 @@
 //! `herdsman backup`: one snapshot file with the whole state, from a directory or from a running server.
 //!
-//! In: a data directory (of a server that runs or not), or the address of an admin server. Out: a snapshot
+//! In: a data directory (of a server that runs or not), the address of an admin server, or an archive and a point in
+//! time. Out: a snapshot
 //! in Apache's format, which gets its name only after it was read back and verified. From a
 //! directory the newest snapshot and the log give the state as of the last txn in the log; a member of an
 //! ensemble may have logged a txn or two that are not agreed on yet.
@@ -17,11 +18,13 @@ use herdsman_store::recover::load;
 use herdsman_store::{
     Compression, Disk as _, LastZxid, Progress, RealDisk, RecoverError, Recovered, write_snapshot,
 };
+use herdsman_tree::Tree;
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
 use crate::durable::{ScratchDir, ToolDisk};
 use crate::http::{AdminServer, ServerArguments};
 use crate::location::{Location, LocationArguments, VERSION_DIR, refuse_no_dir};
+use crate::point::PointArguments;
 use crate::progress::Meter;
 use crate::show::size_text;
 use crate::snapshot_file::{DigestVerdict, LoadedSnapshot};
@@ -34,7 +37,7 @@ const WRITTEN: &str = "the backup is written";
 
 /// Write one snapshot file with the whole state, from a data directory or over the admin port.
 #[derive(Args, Debug)]
-#[command(group = ArgGroup::new("source").required(true).args(["data_dir", "admin", "config"]), after_help = help())]
+#[command(group = ArgGroup::new("source").required(true).args(["data_dir", "admin", "config", "from"]), after_help = help())]
 pub struct BackupArguments {
     /// Back up this server's dataDir; the server may be running.
     #[arg(long, value_name = "DIR")]
@@ -43,6 +46,8 @@ pub struct BackupArguments {
     place: LocationArguments,
     #[command(flatten)]
     server: ServerArguments,
+    #[command(flatten)]
+    point: PointArguments,
     /// The file to write; .gz and .snappy select compression. If it is a directory, the file is named snapshot.<zxid>.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
@@ -58,6 +63,7 @@ Examples:
   herdsman backup --config /etc/zookeeper/zoo.cfg -o /backup/zk.snapshot
   herdsman backup --data-dir /var/lib/zookeeper --log-dir /var/log/zookeeper -o /backup/zk.gz
   HERDSMAN_AUTH=digest:super:secret herdsman backup --admin http://127.0.0.1:8080 -o /backup/
+  herdsman backup --at 2026-11-19T07:30:00Z --from /archive/server/history-1 -o /backup/half-past.snapshot
   herdsman backup --admin https://zk1:8080 --tls-trust-store ca.pem --tls-key-store me.pem -o /backup/
 
 The file is readable only by its owner (mode 0600), because it contains all data, including password digests.
@@ -71,6 +77,10 @@ impl BackupArguments {
     pub fn execute(&self, console: &mut Console<'_>) -> Result<Outcome> {
         let target = Target::new(&self.output, self.force)?;
         self.place.refuse_beside_server(&self.server)?;
+        if self.point.is_archive() {
+            let loaded = self.point.load(console).context("nothing was written")?;
+            return write_tree(loaded.tree, &target, console);
+        }
         match self.server.open()? {
             Some(server) => back_up_server(&server, &target, console),
             None => {
@@ -181,9 +191,13 @@ fn back_up_dir(location: &Location, target: &Target, console: &mut Console<'_>) 
     for damaged in &recovered.damaged_snapshots {
         console.note(format_args!("{damaged}; an older one was used, nothing is missing"));
     }
+    write_tree(recovered.tree, target, console)
+}
+
+/// Writes a tree to the file.
+fn write_tree(tree: Tree, target: &Target, console: &mut Console<'_>) -> Result<Outcome> {
     let scratch = target.scratch()?;
     let disk = Arc::new(ToolDisk::private());
-    let tree = recovered.tree;
     let written =
         write_snapshot(disk, scratch.path(), target.compression(), &tree, LastZxid::Write)?;
     let digest = tree.digest();

@@ -9,7 +9,7 @@ mod snapshot;
 mod snapshot_view;
 mod summary;
 mod summary_text;
-mod time;
+pub(crate) mod time;
 mod timeline;
 mod txn_view;
 

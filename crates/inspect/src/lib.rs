@@ -27,6 +27,7 @@ mod kept_files;
 mod location;
 mod log_file;
 mod pending;
+mod point;
 mod progress;
 pub mod repair;
 pub mod restore;

@@ -21,6 +21,7 @@ use std::path::PathBuf;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use herdsman_proto::Zxid;
+use herdsman_store::archive::history::end_history;
 use herdsman_store::{EpochFile, RealDisk, lower_last_known, read_epoch, voting};
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
@@ -114,6 +115,8 @@ In an ensemble whose other members are up, it is better to start with an empty v
 /// This must be durable before anything is given up.
 fn suspend_voting(location: &Location, disk: &ToolDisk, console: &mut Console<'_>) -> Result<()> {
     let data = &location.dirs.data;
+    // What comes after the loss must not continue the archive of what came before.
+    end_history(disk, &location.dirs)?;
     // Only members have an epoch file, also one that is damaged.
     let has_epoch = !matches!(read_epoch(&RealDisk, data, EpochFile::Accepted), Ok(None | Some(0)));
     let is_member = location.data_dir.join("myid").exists() || has_epoch;

@@ -8,12 +8,12 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use herdsman_proto::Zxid;
 use herdsman_proto::txn::TxnDigest;
-use herdsman_store::RealDisk;
 use herdsman_store::names::SnapshotName;
 use herdsman_store::snapshot::reader::{
     ReadProgress, SnapshotError, SnapshotFault, SnapshotSummary, SnapshotVisitor,
     detect_compression, read_snapshot_at,
 };
+use herdsman_store::{RealDisk, Trailer};
 use herdsman_tree::{Loader, Tree, TreeOptions};
 
 use crate::show::OWNER_RULES;
@@ -120,6 +120,13 @@ impl LoadedSnapshot {
             SnapshotReadError::Damaged(SnapshotError { path: path.to_owned(), offset: 0, fault })
         })?;
         Ok(LoadedSnapshot { tree, summary, named, newest_effect, as_of })
+    }
+
+    /// A tree that was built from an archive, as a snapshot of it would be.
+    pub(crate) fn of_tree(tree: Tree) -> Self {
+        let (as_of, nodes) = (tree.last_zxid(), tree.node_count() as u64);
+        let summary = SnapshotSummary { trailer: Trailer::default(), nodes, file_bytes: 0 };
+        LoadedSnapshot { tree, summary, named: None, newest_effect: as_of, as_of }
     }
 
     /// Whether it was taken during writes, so that only the log makes it complete.

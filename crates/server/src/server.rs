@@ -27,6 +27,7 @@ use crate::core::Core;
 use crate::ensemble::peers::{PeerReceiver, Peers};
 use crate::error::{ServerFailure, StartError};
 use crate::handle::ServerHandle;
+use crate::log::archive::{ArchiveSettings, Archiver};
 use crate::log::commit::{CommitQueue, Committer};
 use crate::log::disk_keeper::DiskKeeper;
 use crate::log::snapshots::{
@@ -72,6 +73,7 @@ struct Running {
     commit_queue: Arc<CommitQueue>,
     committer: JoinHandle<()>,
     snapshotter: Snapshotter,
+    archiver: Option<Archiver>,
     _lock: DirLock,
 }
 
@@ -322,6 +324,8 @@ impl Parts {
         let peer_settings = member
             .as_ref()
             .map(|(zab, _)| settings::peer_settings(&config, zab, &keeper, &recovered));
+        let last_zxid = recovered.tree.last_zxid();
+        let archive = ArchiveSettings::of(&config, &keeper, last_zxid);
         let Recovered { tree, txns_replayed, .. } = recovered;
         let tree_options = keeper.recover.tree.clone();
         let now = clock.now();
@@ -344,15 +348,12 @@ impl Parts {
         let snapshots =
             SnapshotService::new(requests.clone(), snapshot_settings.clone(), tree_options);
         let client_port = Arc::clone(&keeper.client_port);
-        let committer = Committer::new(
-            Arc::clone(&core),
-            Arc::clone(&commit_queue),
-            self.log,
-            settings::commit_settings(&config),
-            settings::snapshot_policy(&config, txns_replayed, Arc::clone(&requests)),
-            keeper,
-        );
+        let policy = settings::snapshot_policy(&config, txns_replayed, Arc::clone(&requests));
+        let commit = settings::commit_settings(&config);
+        let queue = Arc::clone(&commit_queue);
+        let committer = Committer::new(Arc::clone(&core), queue, self.log, commit, policy, keeper);
         let committer = spawn("commit", || committer.run())?;
+        let archiver = start_archiver(&core, archive)?;
         let snapshotter = Snapshotter::start(Arc::clone(&core), requests, snapshot_settings)?;
         take_up_role(&core, outputs)?;
         let ticker = Ticker::start(Arc::clone(&core))?;
@@ -372,9 +373,18 @@ impl Parts {
             commit_queue,
             committer,
             snapshotter,
+            archiver,
             _lock: self.lock,
         })
     }
+}
+
+/// Starts to archive, if that is wanted.
+fn start_archiver(
+    core: &Arc<Core>,
+    settings: Option<ArchiveSettings>,
+) -> io::Result<Option<Archiver>> {
+    settings.map(|settings| Archiver::start(Arc::clone(core), settings)).transpose()
 }
 
 /// The connections with the other members; `None` for a standalone server.
@@ -439,6 +449,7 @@ impl Running {
             commit_queue,
             committer,
             snapshotter,
+            archiver,
             _lock,
             io_handle: _,
         } = self;
@@ -470,6 +481,9 @@ impl Running {
             threads.join();
         }
         snapshotter.stop();
+        if let Some(archiver) = archiver {
+            archiver.stop();
+        }
         shared.core.audit().inspect(|audit| audit.close());
         info!("stopped");
     }

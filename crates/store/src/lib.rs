@@ -16,6 +16,7 @@
 //!   ([`install`]), and a crash leaves the state before or the state after.
 //! - A member of an ensemble that has lost something does not vote until a leader has brought it up to date
 //!   ([`voting`]).
+//! - An archive holds committed and intact files only, and a restore from it never passes a hole ([`archive`]).
 //! - What a leader sends a learner from its log has no gaps ([`history`], [`log::range`]).
 //! - A damaged log is repaired with records of other servers, each of which is proven to be the one that was
 //!   there ([`repair`]).
@@ -23,6 +24,7 @@
 //! The formats are drawn in docs/formats.md.
 
 mod ahead;
+pub mod archive;
 pub mod disk;
 pub mod epoch;
 pub mod history;
@@ -42,6 +44,7 @@ pub mod snapshot;
 mod testing;
 pub mod voting;
 
+pub use archive::{Archive, ArchiveError, ArchiveSource};
 pub use disk::{Dirs, Disk, MemoryDisk, RealDisk, dir_bytes, is_out_of_descriptors};
 pub use epoch::{
     EpochError, EpochFile, Epochs, copied_epoch, lower_last_known, read_epoch, recover_epochs,
@@ -59,7 +62,7 @@ pub use recover::{
     DigestMismatch, EmptyDirs, OnDigestMismatch, Progress, RecoverError, RecoverOptions, Recovered,
     ServerKind, recover,
 };
-pub use reload::{ReloadError, ReloadImpossible, truncate, truncate_and_reload};
+pub use reload::{ReloadError, ReloadImpossible, load_as_of, truncate, truncate_and_reload};
 pub use repair::{Assessment, Damage, Gap, Repair, assess, read_records, splice};
 pub use snapshot::wire::{ReceiveError, ReceivedSnapshot, WireSnapshot, receive_snapshot};
 pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};

@@ -40,6 +40,7 @@ use std::path::{Path, PathBuf};
 use herdsman_proto::{SessionId, Zxid};
 use herdsman_tree::{Loader, Tree, TreeOptions};
 
+use crate::archive;
 use crate::disk::{Dirs, Disk, TolerantDisk, io_at};
 use crate::install::{clear_and_name, find_installing};
 use crate::log::pieces::LogFiles;
@@ -197,6 +198,9 @@ pub fn recover(
     // Before a change that would remove the evidence of what was lost.
     if let Some(reason) = &plan.suspend_voting {
         voting::suspend(disk, dirs, reason)?;
+    }
+    if plan.loss.is_some() {
+        archive::history::forget(disk, dirs)?;
     }
     finish_installing(disk, dirs, &mut recovered)?;
     recovered.cut = mend::mend(disk, dirs, &recovered, &plan.log)?;

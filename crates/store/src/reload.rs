@@ -44,8 +44,12 @@
 //! - A failed sync is final for a process: after it, this function must not be called either, since what
 //!   it reads may never have reached the disk.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use herdsman_proto::Zxid;
 
+use crate::archive::{missing_txns, read_trailer};
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at};
 use crate::epoch::lower_last_known;
 use crate::install::finish_installing;
@@ -57,6 +61,8 @@ use crate::recover::{
     RecoverError, RecoverOptions, Recovered, RecoverySource, ReplayBase, ReportProgress,
     SnapshotUsed, remove_unfinished, sync_all,
 };
+use crate::snapshot::parts::SnapshotFault;
+use crate::snapshot::reader::{SnapshotError, detect_compression};
 
 /// An error of truncating the log.
 #[derive(Debug, thiserror::Error)]
@@ -80,6 +86,20 @@ pub enum ReloadImpossible {
     /// No snapshot is old enough.
     #[error("no snapshot is complete and surely without effects of later txns")]
     NoSnapshot,
+    /// The snapshot to start from shows later txns, or does not say which.
+    #[error("{} {}", path.display(), reaches.map_or(
+        "does not say up to which txn it shows effects (digest.enabled, serializeLastProcessedZxid.enabled)".to_owned(),
+        |zxid| format!("shows effects of txns up to {zxid}"),
+    ))]
+    BaseTooLate {
+        /// Which file.
+        path: PathBuf,
+        /// The last txn of which it shows an effect, if it says.
+        reaches: Option<Zxid>,
+    },
+    /// The snapshot to start from cannot be read.
+    #[error(transparent)]
+    BaseDamaged(#[from] SnapshotError),
     /// The log does not have the txn.
     #[error("the log has txn {last} and then {}", next.map_or("ends".to_owned(), |next| next.to_string()))]
     NotInLog {
@@ -156,6 +176,64 @@ pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadEr
     cut_log(disk, &dirs.log, &LogCut::behind(&walked, &logs))?;
     tracing::debug!(last = %zxid, "cut the log");
     Ok(())
+}
+
+/// Loads the state as of `zxid` from the files of an archive or a stopped server, and changes nothing. It starts from
+/// `base`, or from the newest snapshot that surely shows nothing later. `zxid` is a txn, or the start of an epoch.
+pub fn load_as_of(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    zxid: Zxid,
+    base: Option<&Path>,
+    options: &RecoverOptions,
+    progress: &mut ReportProgress<'_>,
+) -> Result<Recovered, ReloadError> {
+    let source = RecoverySource { disk, dirs, options };
+    let (snapshots, logs) = source.list().map_err(ReloadError::Failed)?;
+    let mut base = match base {
+        Some(path) => base_in(&source, path, zxid, progress)
+            .map_err(|reason| ReloadError::Impossible { zxid, reason })?,
+        None => base_before(&source, &snapshots, zxid, progress)
+            .ok_or(ReloadError::Impossible { zxid, reason: ReloadImpossible::NoSnapshot })?,
+    };
+    base.known.extend(missing_txns(disk, &dirs.log).map_err(io_at(&dirs.log))?);
+    // With a base of the operator's, a snapshot beside the log shows that a txn before a new epoch is missing.
+    base.known.extend(snapshots.iter().map(|name| name.zxid));
+    let (recovered, plan) = source
+        .replay(base, &logs, Some(zxid), progress)
+        .map_err(|error| cannot_read(zxid, error))?;
+    check_reached(zxid, &plan.log)?;
+    Ok(recovered)
+}
+
+/// Loads a snapshot that an operator has chosen, of any name.
+fn base_in(
+    source: &RecoverySource<'_>,
+    path: &Path,
+    zxid: Zxid,
+    progress: &mut ReportProgress<'_>,
+) -> Result<ReplayBase, ReloadImpossible> {
+    let cannot_read =
+        |fault: SnapshotFault| SnapshotError { path: path.to_owned(), offset: 0, fault };
+    let detected = detect_compression(source.disk, path);
+    let compression = detected
+        .and_then(|found| found.ok_or_else(|| io::Error::other("not a snapshot (bad magic)")))
+        .map_err(|error| cannot_read(error.into()))?;
+    let file_name = path.file_name().and_then(|name| name.to_str());
+    let named = file_name.and_then(SnapshotName::parse).map(|name| name.zxid);
+    let trailer = read_trailer(source.disk, path, compression)?;
+    let too_late = |reaches| ReloadImpossible::BaseTooLate { path: path.to_owned(), reaches };
+    let last = trailer.last_zxid.or(trailer.digest.map(|digest| digest.zxid));
+    let last = last.ok_or_else(|| too_late(None))?;
+    // A snapshot that was taken during writes holds everything only up to the txn in its name.
+    let from = named.filter(|named| *named <= last).unwrap_or(last);
+    let name = SnapshotName { zxid: from, compression };
+    let (tree, snapshot) = source.load_snapshot(name, path, progress)?;
+    if !surely_before(&snapshot, zxid) {
+        return Err(too_late(Some(snapshot.fuzzy_until())));
+    }
+    let (damaged, known) = (Vec::new(), Vec::new());
+    Ok(ReplayBase { tree, snapshot: Some(snapshot), damaged, known, fresh: false })
 }
 
 /// Loads the newest snapshot without effects of txns after `zxid`.

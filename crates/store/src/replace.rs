@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use herdsman_tree::Tree;
 
+use crate::archive;
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at, read_whole, remove_if_there};
 use crate::epoch::{EpochFile, Epochs, remove_copies};
 use crate::install::{
@@ -195,6 +196,8 @@ pub(crate) fn take_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt>
     voting::allow(disk, dirs).map_err(|VotingError { path, source }| IoErrorAt { path, source })?;
     // The copies are of the old epochs, which may be later. The next start makes new ones.
     remove_copies(disk, &dirs.data).map_err(io_at(&dirs.data))?;
+    // The zxids after the restored state may be given again.
+    archive::history::forget(disk, dirs)?;
     for file in staged {
         let (from, to) = (dirs.data.join(installing_name(file)), dirs.data.join(file.name()));
         disk.rename(&from, &to).map_err(io_at(&from))?;

@@ -1,5 +1,6 @@
 //! The binary as a process.
 
+mod archive;
 mod bench;
 mod client;
 mod ensemble;

@@ -1,7 +1,7 @@
 //! Files: where they are, how they grow, when they are synced and when they go.
 
 use crate::field::settings;
-use crate::setting::Initial::{Derived, Is};
+use crate::setting::Initial::{Derived, Is, Unset};
 use crate::setting::Setting;
 use crate::setting::Status::{Acted, Ignored};
 
@@ -49,4 +49,12 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Time between removals of old snapshots and logs; 0 or less is off. Also with ms, s, m, h or d. Apache's default is 0.";
     "autopurge.snapRetainCount", File Int => raw.snapshots_kept, Is("3"), "files", Acted,
         "Snapshots that a purge keeps, at least 3, with the logs they need.";
+    "herdsman.archiveDir", PropertyOrBare Path => archive.dir, Unset, "", Acted,
+        "Directory to which finished log files and snapshots are copied, for a restore to any point in time; best on another machine's disk. Several servers can share it.";
+    "herdsman.archiveEverySeconds", PropertyOrBare LooseInt => archive.every_seconds, Is("60"), "s", Acted,
+        "How often the log file is ended and archived, if anything was written; 0 waits until a snapshot or txnLogSizeLimitInKb ends it.";
+    "herdsman.archiveBytesPerSecond", PropertyOrBare LooseLong => archive.bytes_per_second_max, Is("20971520"), "bytes", Acted,
+        "How fast files are copied to the archive at most; 0 or less sets no limit.";
+    "herdsman.archiveKeepDays", PropertyOrBare LooseInt => archive.keep_days, Is("0"), "days", Acted,
+        "Days for which every point can be restored; older files are removed from the archive. 0 or less keeps all of them.";
 };

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Parses a time in milliseconds since 1970: a date, a date and time (UTC unless it has an offset), or a
 /// duration before now such as `90m`.
-pub(super) fn parse_moment(text: &str) -> Result<i64, String> {
+pub(crate) fn parse_moment(text: &str) -> Result<i64, String> {
     if let Ok(time) = text.parse::<Timestamp>() {
         return Ok(time.as_millisecond());
     }
@@ -30,7 +30,7 @@ pub(super) fn parse_moment(text: &str) -> Result<i64, String> {
 }
 
 /// Parses a zxid: hex with `0x`, or decimal.
-pub(super) fn parse_zxid(text: &str) -> Result<Zxid, String> {
+pub(crate) fn parse_zxid(text: &str) -> Result<Zxid, String> {
     parse_number(text)
         .filter(|number| *number >= 0)
         .map(Zxid)

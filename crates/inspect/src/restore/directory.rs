@@ -60,12 +60,12 @@ impl RestoreArguments {
                 }
                 let is_resumed = is_finished || !kept.is_empty();
                 let done = if is_resumed { "restored" } else { "already has this state" };
-                return report(&location, loaded, done, console);
+                return report(&location, loaded, self.kind_of_source(), done, console);
             }
             if is_finished {
                 bail!(
                     "an interrupted operation is finished, but its epochs are not those of {}. Nothing else was changed; run the same command again to restore it",
-                    self.file.display()
+                    self.source()
                 );
             }
         }
@@ -88,7 +88,7 @@ impl RestoreArguments {
             ))?;
         }
         report_other_owner(&location, console)?;
-        report(&location, loaded, "restored", console)
+        report(&location, loaded, self.kind_of_source(), "restored", console)
     }
 
     /// Whether an existing state may be replaced.
@@ -280,6 +280,7 @@ fn prepare(
 fn report(
     location: &Location,
     loaded: &LoadedSnapshot,
+    source: &str,
     done: &str,
     console: &mut Console<'_>,
 ) -> Result<Outcome> {
@@ -301,7 +302,7 @@ fn report(
         console.note(reason);
     }
     if location.data_dir.join("myid").exists() {
-        console.print("this is a member of an ensemble: restore the same file on every other member before any of them starts")?;
+        console.print(format_args!("this is a member of an ensemble: restore the same {source} on every other member before any of them starts"))?;
     }
     Ok(Outcome::Sound)
 }

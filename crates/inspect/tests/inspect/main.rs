@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails where a file is not as it should be")]
 
+mod archive;
 mod backup;
 mod compare;
 mod data_dir;

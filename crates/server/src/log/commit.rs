@@ -396,10 +396,20 @@ impl Committer {
                 Err(failure) => return Err(Some(failure.to_string())),
             }
         };
+        self.note_finished();
         if let Some(input) = input {
             self.core.step(Input::Peer(input));
         }
         Ok(())
+    }
+
+    /// Tells the archive how far the log files are finished.
+    fn note_finished(&self) {
+        if let Some(archive) = &self.keeper.snapshots.archive
+            && self.log.current_file().is_none()
+        {
+            archive.set_finished(self.log.last_zxid());
+        }
     }
 
     /// `Err(None)`: the server stops.
@@ -481,6 +491,7 @@ impl Committer {
         if self.snapshots.count(txns.len(), self.log.written_bytes(), znodes) {
             self.log.roll();
         }
+        self.note_finished();
         self.core.flushed(zxid, requesters);
     }
 

@@ -44,6 +44,8 @@ pub enum DiskChange {
         /// Whether the tree shows what is cut off.
         tree: TreeAfterCut,
     },
+    /// End the log file, so that it can be archived.
+    EndLogFile,
     /// Forget that this server must not vote.
     AllowVoting,
     /// Remember the membership that is in force.
@@ -131,6 +133,10 @@ impl DiskKeeper {
         log: &mut LogWriter,
     ) -> Result<Option<Input>, ChangeError> {
         match change {
+            DiskChange::EndLogFile => {
+                log.roll();
+                Ok(None)
+            }
             DiskChange::AllowVoting => {
                 voting::allow(&*self.disk, &self.dirs)?;
                 info!("a leader has brought this server up to date: it may vote now");

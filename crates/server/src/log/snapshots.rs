@@ -17,15 +17,18 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use herdsman_proto::Zxid;
 use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{
-    Compression, Dirs, Disk, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer, purge,
+    Compression, Dirs, Disk, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer,
+    plan_purge_of, purge,
 };
 use herdsman_tree::Dump;
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
 use crate::core::Core;
+use crate::log::archive::ArchiveProgress;
 use herdsman_config::Purge;
 use herdsman_runtime::millis;
 use herdsman_runtime::spawn;
@@ -301,6 +304,8 @@ pub struct SnapshotSettings {
     pub last_zxid: LastZxid,
     /// When old files are removed, and how many snapshots stay; `None` keeps all.
     pub purge: Option<Purge>,
+    /// The archive, if there is one: a purge keeps what is not in it yet.
+    pub archive: Option<Arc<ArchiveProgress>>,
 }
 
 /// The snapshotting thread.
@@ -421,6 +426,7 @@ fn write_in_steps(
 fn purge_old_files(core: &Core, settings: &SnapshotSettings, keep: usize) {
     let now_ms = core.clock.monotonic_ms();
     let needed = core.with_node(|node| node.zab().and_then(|zab| zab.log_needed_after(now_ms)));
+    let needed = [needed, needed_by_archive(settings, keep, needed)].into_iter().flatten().min();
     match purge(&*settings.disk, &settings.dirs, keep, needed) {
         Ok(removed) if removed.is_empty() => {}
         Ok(removed) => {
@@ -431,6 +437,49 @@ fn purge_old_files(core: &Core, settings: &SnapshotSettings, keep: usize) {
         }
         Err(failure) => warn!("purge failed: {failure}; it will be retried"),
     }
+}
+
+/// The txn after which the archive needs the log, as long as the disk has room for what is kept only for that.
+fn needed_by_archive(
+    settings: &SnapshotSettings,
+    keep: usize,
+    needed: Option<Zxid>,
+) -> Option<Zxid> {
+    let floor = settings.archive.as_ref()?.purge_floor()?;
+    let SnapshotSettings { disk, dirs, .. } = settings;
+    let held = held_bytes(&**disk, dirs, keep, (needed, floor));
+    match held.and_then(|held| Ok((held, disk.free_bytes(&dirs.log)?))) {
+        Ok((held, free)) if held > free => {
+            warn!(
+                "purging log files that are not archived yet: they take {held} bytes and {free} are free"
+            );
+            None
+        }
+        Ok(_) => Some(floor),
+        Err(failure) => {
+            warn!("cannot tell what the archive still needs: {failure}; purging nothing of it");
+            Some(floor)
+        }
+    }
+}
+
+/// Bytes of the logs that would be removed if the archive did not need the txns after `floor`.
+fn held_bytes(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    keep: usize,
+    (needed, floor): (Option<Zxid>, Zxid),
+) -> std::io::Result<u64> {
+    let all = plan_purge_of(disk, dirs, keep, needed)?.logs;
+    let floor = needed.map_or(floor, |needed| needed.min(floor));
+    let without_held = plan_purge_of(disk, dirs, keep, Some(floor))?.logs;
+    let held: Vec<String> = all
+        .iter()
+        .filter(|name| !without_held.contains(name))
+        .map(|name| name.file_name())
+        .collect();
+    let entries = disk.list(&dirs.log)?;
+    Ok(entries.iter().filter(|entry| held.contains(&entry.name)).map(|entry| entry.bytes).sum())
 }
 
 #[cfg(test)]

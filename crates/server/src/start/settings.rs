@@ -340,5 +340,6 @@ pub(crate) fn snapshot_settings(
         },
         last_zxid: if storage.last_zxid_in_snapshots { LastZxid::Write } else { LastZxid::Omit },
         purge: storage.purge,
+        archive: config.archive.dir.as_ref().map(|_| Arc::default()),
     }
 }

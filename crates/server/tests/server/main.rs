@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
+mod archive;
 mod audit;
 mod basics;
 mod catch_up;

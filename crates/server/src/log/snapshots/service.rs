@@ -8,6 +8,7 @@ use herdsman_tree::TreeOptions;
 
 use super::{SnapshotRequests, SnapshotResult, SnapshotSettings};
 use crate::handle::ServerHandle;
+use crate::log::archive::ArchiveProgress;
 
 /// The folder beside `version-2` for copies on their way out and in. What a crash leaves there is
 /// removed when the next copy is made.
@@ -46,6 +47,11 @@ impl Drop for CopyPermit {
 }
 
 impl SnapshotService {
+    /// How far the archive is, if there is one.
+    pub(crate) fn archive(&self) -> Option<&ArchiveProgress> {
+        self.settings.archive.as_deref()
+    }
+
     /// Of a server whose thread for snapshots listens to `requests`.
     pub(crate) fn new(
         requests: Arc<SnapshotRequests>,

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use herdsman_proto::Zxid;
+
 use super::family::{Family, Kind, Number, Reading, Sample};
 use crate::clients::io_threads::ServerContext;
 use crate::operators::stats::{Counter, ReadPauseCounters};
@@ -13,6 +15,7 @@ pub(super) fn add(families: &mut Vec<Family>, shared: &ServerContext) {
     add_histograms(families, shared);
     add_counters(families, shared);
     add_limits(families, shared);
+    add_archive(families, shared);
     if let Some(usage) = process::usage() {
         add_process(families, &usage);
     }
@@ -102,6 +105,60 @@ fn add_limits(families: &mut Vec<Family>, shared: &ServerContext) {
         families.push(Family::counter(name, help, counter.get()));
     }
     families.push(read_pauses(&stats.read_pauses));
+}
+
+/// How far the archive is, if there is one.
+fn add_archive(families: &mut Vec<Family>, shared: &ServerContext) {
+    let Some(archive) = shared.snapshots.archive() else { return };
+    let (last, archived) = (shared.core.tree().last_zxid(), archive.archived());
+    let behind_txns = txns_between(archived, last);
+    let behind_seconds = if behind_txns > 0 { archive.behind_for().as_secs_f64() } else { 0.0 };
+    let whole = |value: u64| Number::Whole(value.cast_signed());
+    for (name, help, value) in [
+        (
+            "herdsman_archive_last_zxid",
+            "The last txn that is in the archive, with all before it.",
+            Number::Whole(archived.0),
+        ),
+        (
+            "herdsman_archive_behind_txns",
+            "Txns that are not in the archive yet; at least this many if they are of several epochs.",
+            whole(behind_txns),
+        ),
+        (
+            "herdsman_archive_behind_seconds",
+            "For how long txns have not been in the archive; 0 if all are.",
+            Number::Fraction(behind_seconds),
+        ),
+    ] {
+        families.push(Family::gauge(name, help, value));
+    }
+    for (name, help, counter) in [
+        ("herdsman_archive_files_total", "Files copied to the archive.", &archive.files),
+        ("herdsman_archive_bytes_total", "Bytes copied to the archive.", &archive.bytes),
+        (
+            "herdsman_archive_failures_total",
+            "Failed attempts to read or write the archive.",
+            &archive.failures,
+        ),
+        (
+            "herdsman_archive_damaged_files_total",
+            "Damaged files that were not copied to the archive.",
+            &archive.damaged,
+        ),
+    ] {
+        families.push(Family::counter(name, help, counter.get()));
+    }
+}
+
+/// Txns after `archived` up to `last`; those of earlier epochs than the last one's are not counted.
+fn txns_between(archived: Zxid, last: Zxid) -> u64 {
+    if last <= archived {
+        return 0;
+    }
+    let same_epoch = archived.epoch() == last.epoch();
+    let before = if same_epoch { archived.counter() } else { 0 };
+    u64::from(last.counter() - before).max(1)
 }
 
 fn read_pauses(counters: &ReadPauseCounters) -> Family {
