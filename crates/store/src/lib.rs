@@ -16,6 +16,7 @@
 //!   ([`install`]), and a crash leaves the state before or the state after.
 //! - A member of an ensemble that has lost something does not vote until a leader has brought it up to date
 //!   ([`voting`]).
+//! - Damage is found while the server runs, and nothing else is reported as damage ([`scrub`]).
 //! - What a leader sends a learner from its log has no gaps ([`history`], [`log::range`]).
 //!
 //! The formats are drawn in docs/formats.md.
@@ -34,6 +35,7 @@ pub mod purge;
 pub mod recover;
 pub mod reload;
 pub mod replace;
+pub mod scrub;
 pub mod snapshot;
 #[cfg(test)]
 mod testing;
@@ -47,12 +49,15 @@ pub use lock::{DirLock, DirLockError, lock_dirs};
 pub use log::range::{LogPosition, LogRange, PrecedingTxn, RangeError};
 pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};
-pub use purge::{PurgePlan, plan_purge, plan_purge_of, purge};
+pub use purge::{PurgePlan, plan_purge, plan_purge_of, purge, purge_knowing};
 pub use recover::{
     DigestMismatch, EmptyDirs, OnDigestMismatch, Progress, RecoverError, RecoverOptions, Recovered,
     ServerKind, recover,
 };
 pub use reload::{ReloadError, ReloadImpossible, truncate, truncate_and_reload};
+pub use scrub::{
+    DataFile, Finding, LogState, Scrub, ScrubError, ScrubHost, ScrubReport, ScrubScope,
+};
 pub use snapshot::wire::{ReceiveError, ReceivedSnapshot, WireSnapshot, receive_snapshot};
 pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};
 pub use snapshot::{LastZxid, Trailer, ZxidDigest};
