@@ -32,7 +32,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use herdsman_proto::{Acl, SessionId, StatPersisted, Zxid};
@@ -83,17 +83,6 @@ pub enum DataFile {
     Log(LogName),
     /// A snapshot.
     Snapshot(SnapshotName),
-}
-
-impl DataFile {
-    /// The file's path.
-    #[must_use]
-    pub fn path(self, dirs: &Dirs) -> PathBuf {
-        match self {
-            DataFile::Log(name) => name.path(&dirs.log),
-            DataFile::Snapshot(name) => name.path(&dirs.data),
-        }
-    }
 }
 
 /// A damaged file.
@@ -341,20 +330,13 @@ impl SnapshotVisitor for Unused {
     }
 }
 
-/// Renames a damaged file so that nothing takes it for data any more, durably. Returns the new path; `None` if the file
-/// is gone.
-pub fn set_aside(disk: &dyn Disk, dirs: &Dirs, file: DataFile) -> io::Result<Option<PathBuf>> {
-    let path = file.path(dirs);
-    let (Some(dir), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str()))
-    else {
-        return Ok(None);
-    };
-    let aside = dir.join(format!("{DAMAGED}{name}"));
-    match disk.rename(&path, &aside) {
-        Ok(()) => disk.sync_dir(dir).map(|()| Some(aside)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Renames a damaged log file so that nothing takes it for a log any more, durably. Returns the new path, which still
+/// proves that its first txn existed: see [`crate::names::list_damaged_logs`].
+pub fn set_log_aside(disk: &dyn Disk, dir: &Path, name: LogName) -> io::Result<PathBuf> {
+    let aside = dir.join(format!("{DAMAGED}{}", name.file_name()));
+    disk.rename(&name.path(dir), &aside)?;
+    disk.sync_dir(dir)?;
+    Ok(aside)
 }
 
 #[cfg(test)]

@@ -3,8 +3,10 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::disk::{MemoryDisk, RealDisk};
+use crate::history::{HistoryLimits, read_history};
 use crate::install::install_snapshot;
 use crate::log::HEADER_BYTES;
+use crate::log::range::{LogRange, PrecedingTxn, RangeError};
 use crate::log::writer::{LogWriter, SyncMode};
 use crate::names::Compression;
 use crate::purge::purge;
@@ -180,15 +182,39 @@ fn a_covered_end_is_named_and_can_be_set_aside() {
     assert!(!would_start(&disk));
     assert!(report.wants_snapshot());
     assert_eq!(report.covered_end, Some(LogName { zxid: Zxid(10) }));
-    let file = DataFile::Log(report.covered_end.unwrap());
-    let aside = set_aside(&disk, &dirs(), file).unwrap();
-    assert_eq!(aside, Some(dir().join("damaged.log.a")));
-    assert_eq!(set_aside(&disk, &dirs(), file).unwrap(), None);
+    let name = report.covered_end.unwrap();
+    assert_eq!(set_log_aside(&disk, dir(), name).unwrap(), dir().join("damaged.log.a"));
+    assert!(set_log_aside(&disk, dir(), name).is_err());
     assert!(would_start(&disk));
     assert_eq!(scrub(&disk, &log).findings, []);
     write_batch(&mut log, 15, 16);
     assert_eq!(scrub(&disk, &log).findings, []);
     assert_eq!(recovered(&disk).tree.last_zxid(), Zxid(16));
+}
+
+/// The name of the file that was set aside shows that there were txns before a new epoch, also when the snapshot
+/// that covers them is gone.
+#[test]
+fn what_was_set_aside_is_a_gap_in_the_history() {
+    let (disk, _) = three_logs();
+    let epoch_start = Zxid(0x1_0000_0001);
+    let mut log = writer(&disk, Zxid(14));
+    log.append(epoch_start, &payload(&create(epoch_start.0, 40))).unwrap();
+    log.flush(SyncMode::Sync).unwrap();
+    let limits = HistoryLimits { txns_max: 100, bytes_max: 1 << 20, after: Zxid(0) };
+    let base = || read_history(&disk, &dirs(), epoch_start, limits).unwrap().base;
+    let range = |after| {
+        let memory = Arc::new(disk.clone());
+        let after = (after, PrecedingTxn::Known);
+        let mut range = LogRange::open(memory, &dirs(), after, epoch_start).unwrap();
+        while range.next_txn()?.is_some() {}
+        Ok::<_, RangeError>(())
+    };
+    assert_eq!(base(), Zxid(0));
+    range(Zxid(9)).unwrap();
+    set_log_aside(&disk, dir(), LogName { zxid: Zxid(10) }).unwrap();
+    assert!(base() > Zxid(9), "{}", base());
+    assert!(range(Zxid(9)).is_err());
 }
 
 #[test]
