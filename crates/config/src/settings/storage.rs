@@ -47,4 +47,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "Time between removals of old snapshots and logs; 0 or less is off. Also with ms, s, m, h or d. Apache's default is 0.";
     "autopurge.snapRetainCount", File Int => raw.snapshots_kept, Is("3"), "files", Acted,
         "Snapshots that a purge keeps, at least 3, with the logs they need.";
+    "herdsman.scrubBytesPerSecond", PropertyOrBare LooseLong => raw.scrub_bytes_per_second, Is("4194304"), "bytes", Acted,
+        "How fast all logs and snapshots are read in the background to find damage; 0 or less is off.";
+    "herdsman.scrubEveryHours", PropertyOrBare LooseInt => raw.scrub_every_hours, Is("24"), "h", Acted,
+        "Pause after they were read until they are read again, at least 1.";
 };
