@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use herdsman_node::{Node, NodeSettings, Outputs, ServesAs};
+use herdsman_node::{Node, NodeSettings, Now, Outputs, ServesAs};
 use herdsman_proto::Zxid;
 use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, Recovered, write_snapshot};
+use herdsman_tree::Tree;
 use herdsman_zab::{InitialState, ZabSettings};
 use tracing::info;
 
@@ -29,6 +30,7 @@ use crate::error::StartError;
 use crate::handle::ServerHandle;
 use crate::log::commit::{CommitQueue, Committer};
 use crate::log::disk_keeper::DiskKeeper;
+use crate::log::scrubber::Scrubber;
 use crate::log::snapshots::{
     PurgeForecast, SnapshotRequests, SnapshotService, SnapshotSettings, Snapshotter,
 };
@@ -67,6 +69,7 @@ struct Running {
     commit_queue: Arc<CommitQueue>,
     committer: JoinHandle<()>,
     snapshotter: Snapshotter,
+    scrubber: Option<Scrubber>,
     _lock: DirLock,
 }
 
@@ -164,6 +167,7 @@ impl Server {
             files,
             client_port: Arc::new(ClientPort::at(config.listen.client.clone())),
             requests: Arc::new(SnapshotRequests::default()),
+            progress: Arc::default(),
         };
         let parts = Parts {
             node_settings: settings::node_settings(&config, passwords, hash_seed),
@@ -302,10 +306,7 @@ impl Parts {
         let Recovered { tree, txns_replayed, .. } = recovered;
         let tree_options = keeper.recover.tree.clone();
         let now = clock.now();
-        let node = match member {
-            None => Node::new(node_settings, &tree, now),
-            Some((zab, state)) => Node::join(node_settings, zab, state, &tree, now, &mut outputs),
-        };
+        let node = new_node(node_settings, member, (&tree, now), &mut outputs);
         let commit_queue = Arc::new(CommitQueue::default());
         let clients = Clients::new(settings::conn_limits(&config), settings::io_threads());
         let queue = Arc::clone(&commit_queue);
@@ -321,6 +322,7 @@ impl Parts {
         let snapshots =
             SnapshotService::new(requests.clone(), snapshot_settings.clone(), tree_options);
         let client_port = Arc::clone(&keeper.client_port);
+        let scrub = settings::scrub_settings(&config, &keeper);
         let committer = Committer::new(
             Arc::clone(&core),
             Arc::clone(&commit_queue),
@@ -331,6 +333,7 @@ impl Parts {
         );
         let committer = spawn("commit", || committer.run())?;
         let snapshotter = Snapshotter::start(Arc::clone(&core), requests, snapshot_settings)?;
+        let scrubber = scrub.map(|scrub| Scrubber::start(Arc::clone(&core), scrub)).transpose()?;
         take_up_role(&core, outputs)?;
         let ticker = Ticker::start(Arc::clone(&core))?;
         let certificates = certificates.watch(&config)?;
@@ -347,8 +350,22 @@ impl Parts {
             commit_queue,
             committer,
             snapshotter,
+            scrubber,
             _lock: lock,
         })
+    }
+}
+
+/// A node that serves alone, or one that takes part in agreement.
+fn new_node(
+    settings: NodeSettings,
+    member: Option<(ZabSettings, InitialState)>,
+    (tree, now): (&Tree, Now),
+    outputs: &mut Outputs,
+) -> Node {
+    match member {
+        None => Node::new(settings, tree, now),
+        Some((zab, state)) => Node::join(settings, zab, state, tree, now, outputs),
     }
 }
 
@@ -413,12 +430,14 @@ impl Running {
             commit_queue,
             committer,
             snapshotter,
+            scrubber,
             _lock,
             io_handle: _,
         } = self;
         info!("stopping");
         shared.core.audit().inspect(|audit| audit.server_stops());
         shared.stopping.store(true, Ordering::Release);
+        scrubber.iter().for_each(Scrubber::begin_stop);
         for listener in listeners {
             listener.stop();
         }
@@ -441,6 +460,9 @@ impl Running {
             threads.join();
         }
         snapshotter.stop();
+        if let Some(scrubber) = scrubber {
+            scrubber.join();
+        }
         shared.core.audit().inspect(|audit| audit.close());
         info!("stopped");
     }

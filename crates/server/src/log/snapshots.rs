@@ -19,13 +19,15 @@ use std::time::Instant;
 
 use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{
-    Compression, Dirs, Disk, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer, purge,
+    Compression, Dirs, Disk, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer,
+    purge_knowing,
 };
 use herdsman_tree::Dump;
 use parking_lot::{Condvar, Mutex};
 use tracing::{error, info, warn};
 
 use crate::core::Core;
+use crate::log::scrubber::DamagedSnapshots;
 use herdsman_config::Purge;
 use herdsman_runtime::millis;
 use herdsman_runtime::spawn;
@@ -301,6 +303,8 @@ pub struct SnapshotSettings {
     pub last_zxid: LastZxid,
     /// When old files are removed, and how many snapshots stay; `None` keeps all.
     pub purge: Option<Purge>,
+    /// Snapshots that are known to be damaged: a purge does not count them.
+    pub damaged: DamagedSnapshots,
 }
 
 /// The snapshotting thread.
@@ -421,7 +425,8 @@ fn write_in_steps(
 fn purge_old_files(core: &Core, settings: &SnapshotSettings, keep: usize) {
     let now_ms = core.clock.monotonic_ms();
     let needed = core.with_node(|node| node.zab().and_then(|zab| zab.log_needed_after(now_ms)));
-    match purge(&*settings.disk, &settings.dirs, keep, needed) {
+    let damaged = settings.damaged.get();
+    match purge_knowing(&*settings.disk, &settings.dirs, keep, needed, &damaged) {
         Ok(removed) if removed.is_empty() => {}
         Ok(removed) => {
             info!(

@@ -22,6 +22,7 @@ mod log;
 mod metrics;
 mod proxy;
 mod sasl;
+mod scrub;
 mod session_passwords;
 mod sessions;
 mod snapshots;
