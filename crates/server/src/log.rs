@@ -1,5 +1,6 @@
-//! What goes to disk: [`commit`] makes txns durable in batches, [`disk_keeper`] changes the data directory between two
-//! batches, [`snapshots`] writes, copies and restores the tree, [`scrubber`] finds damaged files. The formats are in `herdsman-store`.
+//! What goes to disk: [`commit`] makes txns durable in batches, [`disk_keeper`] changes the data directory between
+//! two batches, [`snapshots`] writes, copies and restores the tree, [`scrubber`] finds damaged files. The formats
+//! are in `herdsman-store`.
 
 pub(crate) mod commit;
 pub(crate) mod disk_keeper;

@@ -9,9 +9,10 @@
 //! gap has lost txns for good (ZOOKEEPER-2418, -4352, -2846):
 //! - zxids that do not follow each other;
 //! - damage, and files that cannot be read: what they held is not offered;
-//! - before a new epoch, where zxids prove nothing: the name of any snapshot or log file that the log does
-//!   not contain, also of a log that was renamed because it is damaged. Such a snapshot came from a leader, and what the log holds before it may have been cut
-//!   there. Our own [`crate::install`] leaves no such files, other programs do;
+//! - before a new epoch, where zxids prove nothing: the name of any snapshot or log file that the log does not
+//!   contain, also of a log that was renamed because it is damaged. Such a snapshot came from a leader, and what
+//!   the log holds before it may have been cut there. Our own [`crate::install`] leaves no such files, other
+//!   programs do;
 //! - a first txn of an epoch with nothing before it: it is not offered, but the window starts there.
 //!
 //! A snapshot may cover what is damaged or unreadable here, so none of it keeps a server from starting.

@@ -1,10 +1,10 @@
 //! Removes snapshots and logs that no recovery needs.
 //!
-//! Kept: the newest N snapshots that look complete, and every log file that may hold a txn after the oldest
-//! of them. So recovery may find the newest N-1 snapshots damaged and still return the whole state.
-//! A snapshot that does not look complete, or that a scrub has found damaged, does not count: it is neither kept as one
-//! of the N nor a reason to remove anything older (ZOOKEEPER-3231). With fewer than N complete ones nothing is removed. Nor is a log
-//! file that is being sent to a learner, or will be sent after a tree.
+//! Kept: the newest N snapshots that look complete, and every log file that may hold a txn after the oldest of
+//! them. So recovery may find the newest N-1 snapshots damaged and still return the whole state. A snapshot that
+//! does not look complete, or that a scrub has found damaged, does not count: it is neither kept as one of the N
+//! nor a reason to remove anything older (ZOOKEEPER-3231). With fewer than N complete ones nothing is removed. Nor
+//! is a log file that is being sent to a learner, or will be sent after a tree.
 //!
 //! Apache: `PurgeTxnLog`.
 

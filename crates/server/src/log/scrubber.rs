@@ -3,24 +3,25 @@
 //!
 //! In: the files, through [`Scrub`], at a limited rate. Out: warnings, metrics, and a snapshot where one is needed.
 //!
-//! **What is repaired, and how.** A start needs the newest valid snapshot and every record after it. If one of these is
-//! damaged, this server could not start, or would have one snapshot less to start from, but it still has everything
-//! in memory. So the log begins a new file, and once the tree has everything that the log had when it was read, a
-//! snapshot is taken and read back. Then a start needs nothing that is older. This works for a
-//! record that is logged and not yet committed: it is in memory, too, but not in the tree, so the snapshot waits until it
+//! **What is repaired, and how.** A start needs the newest valid snapshot and every record after it. If one of
+//! these is damaged, this server could not start, or would have one snapshot less to start from, but it still has
+//! everything in memory. So the log begins a new file, and once the tree has everything that the log had when it
+//! was read, a snapshot is taken and read back. Then a start needs nothing that is older. This works for a record
+//! that is logged and not yet committed: it is in memory, too, but not in the tree, so the snapshot waits until it
 //! is applied; if it is taken back instead, the log is cut, and is read again. The snapshot is not taken from other
 //! servers' files, so it works for a standalone server, too.
 //!
-//! Damaged files that are no longer needed stay: a log is read only to synchronize learners, which detects damage, and a
-//! purge does not count a snapshot that is known to be damaged. They are reported once, and a later purge removes them. They are
-//! not renamed, because their names prove that their txns existed, which shows recovery and learners a gap before a new
-//! epoch. There is one exception: if the damage is at the end of the log, recovery cannot see that the
-//! snapshot covers what was there until a txn follows. Then the log file is renamed to `damaged.log.X`, on the thread
-//! that owns the log, unless a txn has come meanwhile. That name counts as a proof, too.
+//! Damaged files that are no longer needed stay: a log is read only to synchronize learners, which detects damage,
+//! and a purge does not count a snapshot that is known to be damaged. They are reported once, and a later purge
+//! removes them. They are not renamed, because their names prove that their txns existed, which shows recovery and
+//! learners a gap before a new epoch. There is one exception: if the damage is at the end of the log, recovery
+//! cannot see that the snapshot covers what was there until a txn follows. Then the log file is renamed to
+//! `damaged.log.X`, on the thread that owns the log, unless a txn has come meanwhile. That name counts as a proof,
+//! too.
 //!
-//! **What it does not disturb.** Requests for snapshots take turns with all others. After one attempt the next one waits
-//! [`REPAIR_PAUSE`]. The node is never locked, the tree only to read its zxid. When the disk has failed, nothing
-//! is done any more: what is in memory may be ahead of what was acknowledged.
+//! **What it does not disturb.** Requests for snapshots take turns with all others. After one attempt the next one
+//! waits [`REPAIR_PAUSE`]. The node is never locked, the tree only to read its zxid. When the disk has failed,
+//! nothing is done any more: what is in memory may be ahead of what was acknowledged.
 //!
 //! Apache has nothing like it: its server learns of damage when it starts.
 
@@ -55,7 +56,8 @@ use known::KnownDamage;
 const FIRST_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Time from one attempt at a repair to the next.
 const REPAIR_PAUSE: Duration = Duration::from_secs(600);
-/// Time after which a pass without a result is repeated, and the longest time that a repair waits for txns to be applied.
+/// Time after which a pass without a result is repeated, and the longest time that a repair waits for txns to be
+/// applied.
 const RETRY_PAUSE: Duration = Duration::from_secs(60);
 /// Shorter waits are saved up.
 const WAIT_MIN: Duration = Duration::from_millis(5);

@@ -226,7 +226,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "scrub_damaged_files_needed",
-        "Of them, those without which this server would not start, or would have one snapshot less to start from; they are repaired.",
+        "Of them, those that a start needs, or the newest snapshot; they are repaired.",
         Gauge(|now| now.scrub_needed_files as i64),
     ),
     metric(
