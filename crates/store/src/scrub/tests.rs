@@ -1,3 +1,5 @@
+//! Damage of every kind is found, and nothing that a working server does is taken for damage.
+
 use std::path::Path;
 use std::sync::Mutex;
 
