@@ -37,6 +37,8 @@ pub(super) struct Raw {
     pub(super) enforced_schemes: Vec<String>,
     pub(super) purge_interval: Interval,
     pub(super) snapshots_kept: i64,
+    pub(super) scrub_bytes_per_second: u64,
+    pub(super) scrub_every_hours: i64,
     pub(super) frame_extra_bytes: Option<i64>,
     pub(super) large_requests_bytes: i64,
     pub(super) large_request_bytes: i64,

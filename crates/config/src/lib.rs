@@ -51,7 +51,7 @@ pub use quorum::{Mode, Quorum, QuorumSecurity, QuorumTuning};
 pub use types::{
     Access, Admin, AdminWriters, Archive, AsWritten, ClientAuth, ClientTls, Compression,
     ConnectionThrottle, DigestAlgorithm, FourLetterWords, Given, Limits, Listen, Logging, Metrics,
-    Purge, RequestThrottle, Sasl, SessionPasswordUse, Sessions, Storage, Tls, Znodes,
+    Purge, RequestThrottle, Sasl, Scrub, SessionPasswordUse, Sessions, Storage, Tls, Znodes,
 };
 
 /// Everything a server is told.

@@ -12,7 +12,7 @@ use super::draft::Host;
 use super::error::ConfigError;
 use super::field::Field;
 use super::load::Loading;
-use super::types::{Compression, Purge};
+use super::types::{Compression, Purge, Scrub};
 
 type Checked = Result<(), ConfigError>;
 
@@ -78,14 +78,24 @@ fn storage(loading: &mut Loading) -> Result<(), ConfigError> {
     let snapshot_txns = at_least(loading, "snapCount", txns, 2);
     let snapshots_kept = at_least(loading, "autopurge.snapRetainCount", kept, 3);
     let is_default = !loading.is_set("autopurge.purgeInterval");
+    let scrub = scrub(loading);
     let snapshots_follow_tree = !loading.is_set("snapCount");
     let storage = &mut loading.draft.config.storage;
     storage.snapshot_txns = snapshot_txns;
     storage.snapshots_follow_tree = snapshots_follow_tree;
     storage.purge = (interval_ms > 0).then_some(Purge { interval_ms, snapshots_kept, is_default });
+    storage.scrub = scrub;
     let accepted = accept_loss_after(loading)?;
     loading.draft.config.storage.accept_loss_after = accepted;
     Ok(())
+}
+
+fn scrub(loading: &mut Loading) -> Option<Scrub> {
+    const HOUR_MS: u64 = 3_600_000;
+    let raw = &loading.draft.raw;
+    let bytes_per_second = NonZeroU64::new(raw.scrub_bytes_per_second)?;
+    let hours = at_least(loading, "herdsman.scrubEveryHours", raw.scrub_every_hours, 1);
+    Some(Scrub { bytes_per_second, pause_ms: u64::from(hours) * HOUR_MS })
 }
 
 /// Apache counts the size of the file, which is what it sets aside at once.

@@ -156,6 +156,19 @@ fn purging_is_on_unless_it_is_turned_off() {
 }
 
 #[test]
+fn scrubbing_is_on_unless_it_is_turned_off() {
+    let check = |lines: &str, expected: Option<(u64, u64)>| {
+        let scrub = check_warnings(lines, "", &[]).storage.scrub;
+        let found = scrub.map(|scrub| (scrub.bytes_per_second.get(), scrub.pause_ms));
+        assert_eq!(found, expected, "{lines}");
+    };
+    check("", Some((4_194_304, 86_400_000)));
+    check("herdsman.scrubBytesPerSecond=0", None);
+    check("herdsman.scrubBytesPerSecond=-1", None);
+    check("herdsman.scrubBytesPerSecond=1000\nherdsman.scrubEveryHours=2", Some((1000, 7_200_000)));
+}
+
+#[test]
 fn weights_multiply_the_bucket() {
     let config = check_warnings(
         "connection_throttle_tokens=10\nconnection_throttle_weight_enabled=true",

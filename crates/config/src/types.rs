@@ -122,6 +122,23 @@ impl Purge {
     }
 }
 
+/// How logs and snapshots are read in the background, to find damage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Scrub {
+    /// The most that is read in a second.
+    pub bytes_per_second: NonZeroU64,
+    /// Time from the end of one pass to the start of the next.
+    pub pause_ms: u64,
+}
+
+impl Scrub {
+    /// Time from the end of one pass to the start of the next.
+    #[must_use]
+    pub fn pause(&self) -> Duration {
+        Duration::from_millis(self.pause_ms)
+    }
+}
+
 /// Files of the server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Storage {
@@ -165,6 +182,8 @@ pub struct Storage {
     pub accept_loss_after: Option<i64>,
     /// Removal of old files; `None` keeps them all.
     pub purge: Option<Purge>,
+    /// Reading of all files in the background; `None` turns it off.
+    pub scrub: Option<Scrub>,
 }
 
 /// The archive of finished logs and snapshots.

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use herdsman_node::{Node, NodeSettings, Outputs, ServesAs};
+use herdsman_node::{Node, NodeSettings, Now, Outputs, ServesAs};
 use herdsman_proto::Zxid;
 use herdsman_store::{DirLock, Dirs, Disk, LogWriter, RealDisk, Recovered, write_snapshot};
+use herdsman_tree::Tree;
 use herdsman_zab::{InitialState, ZabSettings};
 use tracing::info;
 
@@ -30,6 +31,7 @@ use crate::handle::ServerHandle;
 use crate::log::archive::{ArchiveSettings, Archiver};
 use crate::log::commit::{CommitQueue, Committer};
 use crate::log::disk_keeper::DiskKeeper;
+use crate::log::scrubber::Scrubber;
 use crate::log::snapshots::{
     PurgeForecast, SnapshotRequests, SnapshotService, SnapshotSettings, Snapshotter,
 };
@@ -74,6 +76,7 @@ struct Running {
     committer: JoinHandle<()>,
     snapshotter: Snapshotter,
     archiver: Option<Archiver>,
+    scrubber: Option<Scrubber>,
     _lock: DirLock,
 }
 
@@ -185,6 +188,7 @@ impl Server {
             files,
             client_port: Arc::new(ClientPort::at(config.listen.client.clone())),
             requests: Arc::new(SnapshotRequests::default()),
+            progress: Arc::default(),
         };
         let parts = Parts {
             node_settings: settings::node_settings(&config, state, passwords, hash_seed),
@@ -329,10 +333,7 @@ impl Parts {
         let Recovered { tree, txns_replayed, .. } = recovered;
         let tree_options = keeper.recover.tree.clone();
         let now = clock.now();
-        let node = match member {
-            None => Node::new(node_settings, &tree, now),
-            Some((zab, state)) => Node::join(node_settings, zab, state, &tree, now, &mut outputs),
-        };
+        let node = new_node(node_settings, member, (&tree, now), &mut outputs);
         let commit_queue = Arc::new(CommitQueue::default());
         let clients = Clients::new(settings::conn_limits(&config), settings::io_threads());
         let queue = Arc::clone(&commit_queue);
@@ -348,6 +349,7 @@ impl Parts {
         let snapshots =
             SnapshotService::new(requests.clone(), snapshot_settings.clone(), tree_options);
         let client_port = Arc::clone(&keeper.client_port);
+        let scrub = settings::scrub_settings(&config, &keeper);
         let policy = settings::snapshot_policy(&config, txns_replayed, Arc::clone(&requests));
         let commit = settings::commit_settings(&config);
         let queue = Arc::clone(&commit_queue);
@@ -355,6 +357,7 @@ impl Parts {
         let committer = spawn("commit", || committer.run())?;
         let archiver = start_archiver(&core, archive)?;
         let snapshotter = Snapshotter::start(Arc::clone(&core), requests, snapshot_settings)?;
+        let scrubber = scrub.map(|scrub| Scrubber::start(Arc::clone(&core), scrub)).transpose()?;
         take_up_role(&core, outputs)?;
         let ticker = Ticker::start(Arc::clone(&core))?;
         let leader_wait = LeaderWait::start_if(self.files, &core)?;
@@ -374,6 +377,7 @@ impl Parts {
             committer,
             snapshotter,
             archiver,
+            scrubber,
             _lock: self.lock,
         })
     }
@@ -385,6 +389,19 @@ fn start_archiver(
     settings: Option<ArchiveSettings>,
 ) -> io::Result<Option<Archiver>> {
     settings.map(|settings| Archiver::start(Arc::clone(core), settings)).transpose()
+}
+
+/// A node that serves alone, or one that takes part in agreement.
+fn new_node(
+    settings: NodeSettings,
+    member: Option<(ZabSettings, InitialState)>,
+    (tree, now): (&Tree, Now),
+    outputs: &mut Outputs,
+) -> Node {
+    match member {
+        None => Node::new(settings, tree, now),
+        Some((zab, state)) => Node::join(settings, zab, state, tree, now, outputs),
+    }
 }
 
 /// The connections with the other members; `None` for a standalone server.
@@ -450,12 +467,14 @@ impl Running {
             committer,
             snapshotter,
             archiver,
+            scrubber,
             _lock,
             io_handle: _,
         } = self;
         info!("stopping");
         shared.core.audit().inspect(|audit| audit.server_stops());
         shared.stopping.store(true, Ordering::Release);
+        scrubber.iter().for_each(Scrubber::begin_stop);
         for listener in listeners {
             listener.stop();
         }
@@ -483,6 +502,9 @@ impl Running {
         snapshotter.stop();
         if let Some(archiver) = archiver {
             archiver.stop();
+        }
+        if let Some(scrubber) = scrubber {
+            scrubber.join();
         }
         shared.core.audit().inspect(|audit| audit.close());
         info!("stopped");

@@ -88,6 +88,9 @@ pub trait ReadFile: Send {
 
     /// The file's length.
     fn bytes(&self) -> io::Result<u64>;
+
+    /// Drops a part of the file from the system's cache, if there is one, so that the next read of it reads the disk.
+    fn drop_cached(&self, _offset: u64, _bytes: u64) {}
 }
 
 /// A lock, held until dropped.

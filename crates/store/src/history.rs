@@ -9,9 +9,10 @@
 //! gap has lost txns for good (ZOOKEEPER-2418, -4352, -2846):
 //! - zxids that do not follow each other;
 //! - damage, and files that cannot be read: what they held is not offered;
-//! - before a new epoch, where zxids prove nothing: the name of any snapshot or log file that the log does
-//!   not contain. Such a snapshot came from a leader, and what the log holds before it may have been cut
-//!   there. Our own [`crate::install`] leaves no such files, other programs do;
+//! - before a new epoch, where zxids prove nothing: the name of any snapshot or log file that the log does not
+//!   contain, also of a log that was renamed because it is damaged. Such a snapshot came from a leader, and what
+//!   the log holds before it may have been cut there. Our own [`crate::install`] leaves no such files, other
+//!   programs do;
 //! - a first txn of an epoch with nothing before it: it is not offered, but the window starts there.
 //!
 //! A snapshot may cover what is damaged or unreadable here, so none of it keeps a server from starting.
@@ -33,7 +34,7 @@ use crate::log::ending::{LogDamage, RecordsEnd, classify};
 use crate::log::pieces::DAMAGES_PER_FILE_MAX;
 use crate::log::record::RecordReader;
 use crate::log::walk::follows_through;
-use crate::names::{list_logs, list_snapshots};
+use crate::names::{list_damaged_logs, list_logs, list_snapshots};
 use crate::recover::RecoverError;
 
 /// Limits of what is kept. If either is 0, nothing is kept or read.
@@ -69,7 +70,8 @@ pub fn read_history(
     let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data))?;
     let snapshots: Vec<Zxid> = snapshots.iter().map(|name| name.zxid).collect();
     let files = list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
-    let names = files.iter().map(|name| name.zxid);
+    let damaged = list_damaged_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
+    let names = files.iter().chain(&damaged).map(|name| name.zxid);
     let wanted = WantedTxns { last, known: snapshots.iter().copied().chain(names).collect() };
     let mut window = Window::new(limits);
     for file in files.iter().rev() {

@@ -17,6 +17,7 @@
 //! - A member of an ensemble that has lost something does not vote until a leader has brought it up to date
 //!   ([`voting`]).
 //! - An archive holds committed and intact files only, and a restore from it never passes a hole ([`archive`]).
+//! - Damage is found while the server runs, and nothing else is reported as damage ([`scrub`]).
 //! - What a leader sends a learner from its log has no gaps ([`history`], [`log::range`]).
 //! - A damaged log is repaired with records of other servers, each of which is proven to be the one that was
 //!   there ([`repair`]).
@@ -39,6 +40,7 @@ pub mod recover;
 pub mod reload;
 pub mod repair;
 pub mod replace;
+pub mod scrub;
 pub mod snapshot;
 #[cfg(test)]
 mod testing;
@@ -57,13 +59,16 @@ pub use log::lost::{RecordId, lost_text};
 pub use log::range::{LogPosition, LogRange, PrecedingTxn, RangeError};
 pub use log::writer::{AppendError, Flushed, LogOptions, LogWriter, SyncMode};
 pub use names::{Compression, LogName, SnapshotName};
-pub use purge::{PurgePlan, plan_purge, plan_purge_of, purge};
+pub use purge::{PurgePlan, plan_purge, plan_purge_of, purge, purge_knowing};
 pub use recover::{
     DigestMismatch, EmptyDirs, OnDigestMismatch, Progress, RecoverError, RecoverOptions, Recovered,
     ServerKind, recover,
 };
 pub use reload::{ReloadError, ReloadImpossible, load_as_of, truncate, truncate_and_reload};
 pub use repair::{Assessment, Damage, Gap, Repair, assess, read_records, splice};
+pub use scrub::{
+    DataFile, Finding, LogState, Scrub, ScrubError, ScrubHost, ScrubReport, ScrubScope,
+};
 pub use snapshot::wire::{ReceiveError, ReceivedSnapshot, WireSnapshot, receive_snapshot};
 pub use snapshot::writer::{SnapshotFile, SnapshotWriteError, SnapshotWriter, write_snapshot};
 pub use snapshot::{LastZxid, Trailer, ZxidDigest};

@@ -153,6 +153,12 @@ pub fn list_logs(disk: &dyn Disk, dir: &Path) -> std::io::Result<Vec<LogName>> {
     })
 }
 
+/// The logs in a directory that were renamed because they are damaged, oldest first. Nothing reads them, but their
+/// names prove that txns existed.
+pub fn list_damaged_logs(disk: &dyn Disk, dir: &Path) -> std::io::Result<Vec<LogName>> {
+    list(disk, dir, |entry| LogName::parse(entry.name.strip_prefix(DAMAGED)?))
+}
+
 fn list<T: Ord>(
     disk: &dyn Disk,
     dir: &Path,

@@ -1,13 +1,14 @@
 //! Removes snapshots and logs that no recovery needs.
 //!
-//! Kept: the newest N snapshots that look complete, and every log file that may hold a txn after the oldest
-//! of them. So recovery may find the newest N-1 snapshots damaged and still return the whole state.
-//! A snapshot that does not look complete does not count: it is neither kept as one of the N nor
-//! a reason to remove anything older (ZOOKEEPER-3231). With fewer than N complete ones nothing is removed. Nor is a log
-//! file that is being sent to a learner, or will be sent after a tree.
+//! Kept: the newest N snapshots that look complete, and every log file that may hold a txn after the oldest of
+//! them. So recovery may find the newest N-1 snapshots damaged and still return the whole state. A snapshot that
+//! does not look complete, or that a scrub has found damaged, does not count: it is neither kept as one of the N
+//! nor a reason to remove anything older (ZOOKEEPER-3231). With fewer than N complete ones nothing is removed. Nor
+//! is a log file that is being sent to a learner, or will be sent after a tree.
 //!
 //! Apache: `PurgeTxnLog`.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -78,8 +79,23 @@ pub fn plan_purge_of(
     keep: usize,
     needed_after: Option<Zxid>,
 ) -> io::Result<PurgePlan> {
+    plan_purge_knowing(disk, dirs, keep, needed_after, &BTreeSet::new())
+}
+
+/// The same, if some snapshots are known to be damaged.
+fn plan_purge_knowing(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    keep: usize,
+    needed_after: Option<Zxid>,
+    damaged: &BTreeSet<SnapshotName>,
+) -> io::Result<PurgePlan> {
     let mut snapshots = Vec::new();
     for name in list_snapshots(disk, &dirs.data)? {
+        if damaged.contains(&name) {
+            snapshots.push(Candidate { name, whole: false });
+            continue;
+        }
         let whole = match looks_whole(disk, &dirs.data, name) {
             Err(error) if is_out_of_descriptors(&error) => return Err(error),
             // One snapshot that cannot be read must not keep all others from being purged.
@@ -98,7 +114,18 @@ pub fn purge(
     keep: usize,
     needed_after: Option<Zxid>,
 ) -> io::Result<Vec<PathBuf>> {
-    let plan = plan_purge_of(disk, dirs, keep, needed_after)?;
+    purge_knowing(disk, dirs, keep, needed_after, &BTreeSet::new())
+}
+
+/// Like [`purge`], on a server that knows that some snapshots are damaged although they look complete.
+pub fn purge_knowing(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    keep: usize,
+    needed_after: Option<Zxid>,
+    damaged: &BTreeSet<SnapshotName>,
+) -> io::Result<Vec<PathBuf>> {
+    let plan = plan_purge_knowing(disk, dirs, keep, needed_after, damaged)?;
     let mut removed = Vec::new();
     let snapshot_paths = plan.snapshots.iter().map(|name| name.path(&dirs.data));
     let log_paths = plan.logs.iter().map(|name| name.path(&dirs.log));
@@ -177,6 +204,27 @@ mod tests {
         std::os::unix::fs::symlink(missing, &link).unwrap();
         let plan = plan_purge_of(&crate::RealDisk, &dirs, 3, None).unwrap();
         assert_eq!(plan, PurgePlan::default());
+    }
+
+    /// Bit rot in the middle of a snapshot does not show at its ends.
+    #[test]
+    fn a_snapshot_that_is_known_to_be_damaged_does_not_count() {
+        use crate::testing::*;
+        let disk = disk();
+        for txns in [0, 2, 4, 6] {
+            snapshot(&disk, &tree_of(&creates(1..=txns)));
+        }
+        write_entries(&disk, Zxid(0), &creates(1..=6));
+        let name = |zxid| SnapshotName { zxid: Zxid(zxid), compression: Compression::None };
+        let removed = |damaged: &[i64]| {
+            let damaged = damaged.iter().map(|zxid| name(*zxid)).collect();
+            purge_knowing(&disk, &dirs(), 3, None, &damaged).unwrap()
+        };
+        assert_eq!(removed(&[4]), Vec::<PathBuf>::new());
+        assert_eq!(removed(&[]), [name(0).path(dir())]);
+        snapshot(&disk, &tree_of(&creates(1..=8)));
+        assert_eq!(removed(&[4]), Vec::<PathBuf>::new());
+        assert_eq!(removed(&[2]), [name(2).path(dir())]);
     }
 
     #[test]

@@ -57,4 +57,8 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         "How fast files are copied to the archive at most; 0 or less sets no limit.";
     "herdsman.archiveKeepDays", PropertyOrBare LooseInt => archive.keep_days, Is("0"), "days", Acted,
         "Days for which every point can be restored; older files are removed from the archive. 0 or less keeps all of them.";
+    "herdsman.scrubBytesPerSecond", PropertyOrBare LooseLong => raw.scrub_bytes_per_second, Is("4194304"), "bytes", Acted,
+        "How fast all logs and snapshots are read in the background to find damage; 0 or less is off.";
+    "herdsman.scrubEveryHours", PropertyOrBare LooseInt => raw.scrub_every_hours, Is("24"), "h", Acted,
+        "Pause after they were read until they are read again, at least 1.";
 };

@@ -343,6 +343,7 @@ impl Committer {
         keeper: DiskKeeper,
     ) -> Self {
         let _guard = CommitterGuard::begin(&queue);
+        keeper.progress.publish(&log);
         Committer { core, queue, log, settings, snapshots, keeper, _guard }
     }
 
@@ -365,6 +366,7 @@ impl Committer {
         while let Some(txns) = chunks.next() {
             self.append(txns, &batch.bytes)?;
             let zxid = self.flush()?;
+            self.keeper.progress.publish(&self.log);
             self.report(zxid, txns, batch.requesters);
             if chunks.peek().is_some() {
                 self.queue.written(Load::of_txns(txns));
@@ -377,6 +379,9 @@ impl Committer {
     /// for want of a file descriptor is done from its start again.
     fn change(&mut self, mut change: DiskChange) -> Result<(), Failure> {
         let mut reported = false;
+        if change.changes_log() {
+            self.keeper.progress.begin_change();
+        }
         let input = loop {
             match self.keeper.make(&self.core, &mut change, &mut self.log) {
                 // A try that failed may have cut part of the log, and what is left then seems to end too early.
@@ -397,6 +402,7 @@ impl Committer {
             }
         };
         self.note_finished();
+        self.keeper.progress.publish(&self.log);
         if let Some(input) = input {
             self.core.step(Input::Peer(input));
         }
@@ -499,6 +505,7 @@ impl Committer {
     /// nothing more. Reads go on.
     fn fail(self, failure: Option<&str>) {
         let Some(failure) = failure else { return };
+        self.keeper.progress.fail();
         self.core.stats.unrecoverable_errors.add(1);
         let from_now_on = match self.core.peers() {
             None => "writes are refused from now on, reads continue",
@@ -551,6 +558,7 @@ mod tests {
             files: None,
             client_port: Arc::new(ClientPort::at(None)),
             requests: Arc::default(),
+            progress: Arc::default(),
         };
         Committer::new(
             Arc::new(core),

@@ -20,6 +20,8 @@ use tracing::{error, info, warn};
 
 use crate::clients::listener::ClientPort;
 use crate::core::Core;
+use crate::log::progress::LogProgress;
+use crate::log::scrubber::SetAside;
 use crate::log::snapshots::{self, RestoreRequest, Restored, SnapshotRequests, SnapshotSettings};
 use herdsman_config::DynamicFiles;
 
@@ -60,6 +62,10 @@ pub enum DiskChange {
         /// If it is suspended, that is made durable first.
         voting: Voting,
     },
+    /// Continue the log in a new file.
+    RollLog,
+    /// Rename a damaged log file that is not needed.
+    SetAside(SetAside),
     /// Replace everything by a tree from an operator; a standalone server's. `None` once it was tried.
     Restore(Option<RestoreRequest>),
 }
@@ -69,6 +75,12 @@ impl DiskChange {
     #[must_use]
     pub fn replaces_history(&self) -> bool {
         matches!(self, DiskChange::Truncate { .. } | DiskChange::InstallSnapshot { .. })
+    }
+
+    /// Whether what is in the log files may not stay there.
+    #[must_use]
+    pub fn changes_log(&self) -> bool {
+        self.replaces_history() || matches!(self, DiskChange::Restore(_))
     }
 }
 
@@ -121,6 +133,8 @@ pub struct DiskKeeper {
     pub client_port: Arc<ClientPort>,
     /// Keeps the thread that takes snapshots out of the way.
     pub requests: Arc<SnapshotRequests>,
+    /// Where it is published how far the log is durable.
+    pub progress: Arc<LogProgress>,
 }
 
 impl DiskKeeper {
@@ -163,6 +177,14 @@ impl DiskKeeper {
                 }
                 let Some(tree) = tree.take() else { return Ok(Some(Input::InstallMissed)) };
                 self.install(core, *tree, log).map(Some)
+            }
+            DiskChange::RollLog => {
+                log.roll();
+                Ok(None)
+            }
+            DiskChange::SetAside(order) => {
+                self.set_aside(order, log);
+                Ok(None)
             }
             DiskChange::Restore(order) => {
                 let Some(RestoreRequest { tree, done }) = order.take() else { return Ok(None) };
@@ -250,6 +272,26 @@ impl DiskKeeper {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Ends the log file and renames it, unless a txn has come that the snapshot does not cover: then the file is
+    /// needed, and shows that its damage is covered. If it cannot be renamed, it will be found again.
+    fn set_aside(&self, order: &SetAside, log: &mut LogWriter) {
+        let SetAside { changes, log: name, covered, done } = order;
+        if *changes == self.progress.changes() && log.last_zxid() <= *covered {
+            log.roll();
+            let path = name.path(&self.dirs.log);
+            match herdsman_store::scrub::set_log_aside(&*self.disk, &self.dirs.log, *name) {
+                Ok(aside) => warn!(
+                    "renamed the damaged {} to {}: the snapshot of {covered} has everything in it",
+                    path.display(),
+                    aside.display()
+                ),
+                Err(failure) => error!("cannot rename the damaged {}: {failure}", path.display()),
+            }
+        }
+        // Whoever asked may have gone.
+        _ = done.send(());
     }
 
     fn new_log(&self, last_zxid: Zxid) -> LogWriter {

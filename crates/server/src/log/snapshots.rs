@@ -21,7 +21,7 @@ use herdsman_proto::Zxid;
 use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{
     Compression, Dirs, Disk, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer,
-    plan_purge_of, purge,
+    plan_purge_of, purge_knowing,
 };
 use herdsman_tree::Dump;
 use parking_lot::{Condvar, Mutex};
@@ -29,6 +29,7 @@ use tracing::{error, info, warn};
 
 use crate::core::Core;
 use crate::log::archive::ArchiveProgress;
+use crate::log::scrubber::DamagedSnapshots;
 use herdsman_config::Purge;
 use herdsman_runtime::millis;
 use herdsman_runtime::spawn;
@@ -306,6 +307,8 @@ pub struct SnapshotSettings {
     pub purge: Option<Purge>,
     /// The archive, if there is one: a purge keeps what is not in it yet.
     pub archive: Option<Arc<ArchiveProgress>>,
+    /// Snapshots that are known to be damaged: a purge does not count them.
+    pub damaged: DamagedSnapshots,
 }
 
 /// The snapshotting thread.
@@ -427,7 +430,8 @@ fn purge_old_files(core: &Core, settings: &SnapshotSettings, keep: usize) {
     let now_ms = core.clock.monotonic_ms();
     let needed = core.with_node(|node| node.zab().and_then(|zab| zab.log_needed_after(now_ms)));
     let needed = [needed, needed_by_archive(settings, keep, needed)].into_iter().flatten().min();
-    match purge(&*settings.disk, &settings.dirs, keep, needed) {
+    let damaged = settings.damaged.get();
+    match purge_knowing(&*settings.disk, &settings.dirs, keep, needed, &damaged) {
         Ok(removed) if removed.is_empty() => {}
         Ok(removed) => {
             info!(

@@ -206,6 +206,8 @@ pub struct ServerStats {
     pub snapshot_errors: Counter,
     /// Snapshots asked for over HTTP that came too soon after one.
     pub snapshots_too_soon: Counter,
+    /// What the scrubber has read and found.
+    pub scrub: ScrubStats,
     /// Time of one restore over HTTP.
     pub restore: SharedDistribution,
     /// Restores that failed.
@@ -257,6 +259,21 @@ pub struct ReadPauseCounters {
     pub unread: Counter,
 }
 
+/// What the scrubber has read and found.
+#[derive(Debug, Default)]
+pub struct ScrubStats {
+    /// Bytes read.
+    pub bytes: Counter,
+    /// Complete passes over all files.
+    pub passes: Counter,
+    /// When the last complete pass ended, in milliseconds since 1970; 0 before.
+    pub last_pass_ms: AtomicU64,
+    /// Files that are damaged.
+    pub damaged_files: AtomicU64,
+    /// Of them, those that a start would need.
+    pub needed_files: AtomicU64,
+}
+
 /// Histograms of what clients wait for.
 #[derive(Debug, Default)]
 pub struct Durations {
@@ -289,7 +306,7 @@ impl ServerStats {
         }
     }
 
-    fn counters(&self) -> [&Counter; 34] {
+    fn counters(&self) -> [&Counter; 36] {
         [
             &self.packets_received,
             &self.packets_sent,
@@ -319,6 +336,8 @@ impl ServerStats {
             &self.fsync_slow,
             &self.snapshot_errors,
             &self.snapshots_too_soon,
+            &self.scrub.bytes,
+            &self.scrub.passes,
             &self.restore_errors,
             &self.restores_too_soon,
             &self.events_sent,

@@ -28,6 +28,7 @@ use crate::clients::io_threads::ConnSettings;
 use crate::ensemble::peers::{LogFiles, PeerSettings};
 use crate::log::commit::CommitSettings;
 use crate::log::disk_keeper::DiskKeeper;
+use crate::log::scrubber::{DamagedSnapshots, ScrubSettings};
 use crate::log::snapshots::{SnapshotPolicy, SnapshotRequests, SnapshotSettings, SnapshotTxns};
 use crate::start::repair::FilesState;
 use crate::start::startup;
@@ -324,6 +325,16 @@ pub(crate) fn snapshot_policy(
     SnapshotPolicy::new(txns_max, log_bytes_max, txns_replayed, requests)
 }
 
+/// `None` if nothing is read in the background.
+pub(crate) fn scrub_settings(config: &Config, keeper: &DiskKeeper) -> Option<ScrubSettings> {
+    Some(ScrubSettings {
+        config: config.storage.scrub?,
+        files: keeper.snapshots.clone(),
+        progress: Arc::clone(&keeper.progress),
+        requests: Arc::clone(&keeper.requests),
+    })
+}
+
 pub(crate) fn snapshot_settings(
     config: &Config,
     disk: &Arc<dyn Disk>,
@@ -341,5 +352,6 @@ pub(crate) fn snapshot_settings(
         last_zxid: if storage.last_zxid_in_snapshots { LastZxid::Write } else { LastZxid::Omit },
         purge: storage.purge,
         archive: config.archive.dir.as_ref().map(|_| Arc::default()),
+        damaged: DamagedSnapshots::default(),
     }
 }

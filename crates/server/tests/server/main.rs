@@ -23,6 +23,7 @@ mod log;
 mod metrics;
 mod proxy;
 mod sasl;
+mod scrub;
 mod self_repair;
 mod session_passwords;
 mod sessions;

@@ -11,10 +11,11 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
-use rustix::fs::{FallocateFlags, FlockOperation, OFlags};
+use rustix::fs::{Advice, FallocateFlags, FlockOperation, OFlags};
 use rustix::io::Errno;
 
 use super::{DirEntry, Disk, DiskLock, LockError, ReadFile, WriteFile, out_of_descriptors};
@@ -250,6 +251,13 @@ impl ReadFile for File {
 
     fn bytes(&self) -> io::Result<u64> {
         Ok(self.metadata()?.len())
+    }
+
+    fn drop_cached(&self, offset: u64, bytes: u64) {
+        if let Some(bytes) = NonZeroU64::new(bytes) {
+            // Advice only: where it has no effect, more is read from the cache.
+            _ = rustix::fs::fadvise(self, offset, Some(bytes), Advice::DontNeed);
+        }
     }
 }
 

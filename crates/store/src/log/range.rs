@@ -25,7 +25,7 @@ use super::ending::{RecordsEnd, classify};
 use super::record::RecordReader;
 use super::walk::{files_needed, follows_through};
 use crate::disk::{DirEntry, Dirs, Disk, IoErrorAt, io_at};
-use crate::names::{LogName, list_logs, list_snapshots};
+use crate::names::{LogName, list_damaged_logs, list_logs, list_snapshots};
 
 /// An error of reading a part of the log.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +103,8 @@ impl LogRange {
     ) -> Result<Self, RangeError> {
         let snapshots = list_snapshots(&*disk, &dirs.data).map_err(io_at(&dirs.data))?;
         let files = list_logs(&*disk, &dirs.log).map_err(io_at(&dirs.log))?;
-        let names = files.iter().map(|name| name.zxid);
+        let damaged = list_damaged_logs(&*disk, &dirs.log).map_err(io_at(&dirs.log))?;
+        let names = files.iter().chain(&damaged).map(|name| name.zxid);
         let known = snapshots.iter().map(|name| name.zxid).chain(names).collect();
         let needed = files_needed(&files, after);
         let closed_bytes = bytes_between(&*disk, &dirs.log, needed)?;

@@ -217,7 +217,10 @@ impl World<'_> {
         let hers = get(&flags)?;
         ensure!(hers.contains("secret"), "her own znode cannot be read:\n{hers}");
         let anonymous = get(&[])?;
-        ensure!(anonymous.contains("rc = -102"), "a client without a login can read it:\n{anonymous}");
+        ensure!(
+            anonymous.contains("rc = -102"),
+            "a client without a login can read it:\n{anonymous}"
+        );
         server.stop()
     }
 

@@ -28,6 +28,9 @@ pub(crate) struct ServerGauges {
     pub last_response_bytes: u64,
     pub auth_failed: u64,
     pub tls_handshakes: usize,
+    pub scrub_last_pass_ms: u64,
+    pub scrub_damaged_files: u64,
+    pub scrub_needed_files: u64,
 }
 
 impl ServerGauges {
@@ -60,6 +63,9 @@ impl ServerGauges {
             last_response_bytes: stats.last_response_bytes.load(Ordering::Relaxed),
             auth_failed: stats.auth_failed.get(),
             tls_handshakes: shared.tls.as_ref().map_or(0, TlsAcceptor::under_way),
+            scrub_last_pass_ms: stats.scrub.last_pass_ms.load(Ordering::Relaxed),
+            scrub_damaged_files: stats.scrub.damaged_files.load(Ordering::Acquire),
+            scrub_needed_files: stats.scrub.needed_files.load(Ordering::Relaxed),
         }
     }
 

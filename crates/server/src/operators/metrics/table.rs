@@ -205,6 +205,31 @@ pub(crate) const TABLE: &[Metric] = &[
         Counter(|stats| &stats.snapshots_too_soon),
     ),
     metric(
+        "scrub_bytes_read",
+        "Bytes of logs and snapshots read in the background to find damage.",
+        Counter(|stats| &stats.scrub.bytes),
+    ),
+    metric(
+        "scrub_passes",
+        "How often all logs and snapshots were read.",
+        Counter(|stats| &stats.scrub.passes),
+    ),
+    metric(
+        "scrub_last_pass_time",
+        "When that was completed the last time, in ms since 1970; 0 before the first time.",
+        Gauge(|now| now.scrub_last_pass_ms as i64),
+    ),
+    metric(
+        "scrub_damaged_files",
+        "Logs and snapshots that are damaged.",
+        Gauge(|now| now.scrub_damaged_files as i64),
+    ),
+    metric(
+        "scrub_damaged_files_needed",
+        "Of them, those that a start needs, or the newest snapshot; they are repaired.",
+        Gauge(|now| now.scrub_needed_files as i64),
+    ),
+    metric(
         "restore_error_count",
         "Restores through the admin port that failed.",
         Counter(|stats| &stats.restore_errors),
