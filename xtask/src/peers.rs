@@ -164,7 +164,8 @@ impl Peer {
                 debian(&["zookeeper"], || Path::new("/usr/share/java/zookeeper-3.8.0.jar").exists())
             }
         };
-        installed.with_context(|| format!("{} could not be installed; {}", self.name(), self.by_hand()))
+        installed
+            .with_context(|| format!("{} could not be installed; {}", self.name(), self.by_hand()))
     }
 }
 

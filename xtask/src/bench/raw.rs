@@ -128,7 +128,8 @@ pub fn load(dir: &Path, part: &str) -> Result<Option<Raw>> {
     }
     let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     let raw = serde_json::from_slice(&bytes);
-    raw.map(Some).with_context(|| format!("{} was written by another release; remove it", path.display()))
+    raw.map(Some)
+        .with_context(|| format!("{} was written by another release; remove it", path.display()))
 }
 
 /// The middle value, or the mean of the two middle ones; 0 for no values.

@@ -102,7 +102,10 @@ fn interrupted_restore() -> Result<()> {
     let server = Spec::new(Program::Herdsman, &data_dir).start()?;
     listing::ensure_equal("all", &expected, &listing::read_all(&server.address)?)?;
     server.stop()?;
-    ensure!(!data_dir.join(GUARD).exists(), "the file that keeps Apache from starting was not removed");
+    ensure!(
+        !data_dir.join(GUARD).exists(),
+        "the file that keeps Apache from starting was not removed"
+    );
     Spec::new(Program::Apache, &data_dir).start()?.stop()?;
     println!(
         "ok      an unfinished restore keeps Apache from starting, until Herdsman has started"

@@ -215,7 +215,8 @@ impl Clients {
     }
 
     fn now_us(&self) -> u64 {
-        u64::try_from(self.record.begun.elapsed().as_micros()).expect("a run takes less than 2^64 µs")
+        u64::try_from(self.record.begun.elapsed().as_micros())
+            .expect("a run takes less than 2^64 µs")
     }
 
     fn send(&mut self, index: usize, due_us: u64) {

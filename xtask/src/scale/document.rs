@@ -28,11 +28,7 @@ pub fn load(dir: &Path) -> Result<Vec<Raw>> {
 /// Writes the document and its pictures into a folder.
 pub fn write(raw_dir: &Path, out: &Path) -> Result<()> {
     let raws = load(raw_dir)?;
-    ensure!(
-        !raws.is_empty(),
-        "no measurements: no part's file is in {}",
-        raw_dir.display()
-    );
+    ensure!(!raws.is_empty(), "no measurements: no part's file is in {}", raw_dir.display());
     let pictures = out.join("scale");
     fs::create_dir_all(&pictures).with_context(|| format!("creating {}", pictures.display()))?;
     let names: Vec<&str> = PARTS.iter().map(|part| part.name).collect();
@@ -72,7 +68,8 @@ fn text(raws: &[Raw], notes: &Notes) -> String {
             .into(),
     ];
     if raws.iter().any(|raw| raw.quick) {
-        sections.push("**Made with `--quick`: small and short, so the numbers mean nothing.**".into());
+        sections
+            .push("**Made with `--quick`: small and short, so the numbers mean nothing.**".into());
     }
     if !notes.opening.is_empty() {
         sections.push(notes.opening.clone());

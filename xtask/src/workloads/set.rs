@@ -76,7 +76,8 @@ pub fn check(records: &[Record], end: &Nodes) -> Findings {
             (Op::Create { path, .. }, Outcome::Refused { .. }) => drop(refused.insert(path)),
             (Op::Read { path, .. }, Outcome::Done { answer: Answer::Children(names, _), .. }) => {
                 let before = listed.insert((session, path), names).unwrap_or_default();
-                if let Some(missing) = before.iter().find(|name| names.binary_search(name).is_err()) {
+                if let Some(missing) = before.iter().find(|name| names.binary_search(name).is_err())
+                {
                     findings.stale.push(format!(
                         "session {session:#x}: {path}/{missing} was in the list before and is not"
                     ));

@@ -35,11 +35,7 @@ impl Raws {
     fn load(dir: &Path) -> Result<Raws> {
         let loaded = PARTS.iter().map(|part| raw::load(dir, part.name));
         let raws: Vec<Raw> = loaded.filter_map(Result::transpose).collect::<Result<_>>()?;
-        ensure!(
-            !raws.is_empty(),
-            "no measurements: no part's file is in {}",
-            dir.display()
-        );
+        ensure!(!raws.is_empty(), "no measurements: no part's file is in {}", dir.display());
         Ok(Raws(raws))
     }
 
@@ -76,7 +72,8 @@ fn text(raws: &Raws, notes: &Notes, pictures: &[&Picture]) -> String {
             .into(),
     ];
     if raws.0.iter().any(|raw| raw.quick) {
-        sections.push("**Made with `--quick`: small and short, so the numbers mean nothing.**".into());
+        sections
+            .push("**Made with `--quick`: small and short, so the numbers mean nothing.**".into());
     }
     if !notes.opening.is_empty() {
         sections.push(notes.opening.clone());

@@ -217,7 +217,10 @@ impl World<'_> {
         let hers = get(&flags)?;
         ensure!(hers.contains("secret"), "her own znode cannot be read:\n{hers}");
         let anonymous = get(&[])?;
-        ensure!(anonymous.contains("rc = -102"), "a client without a login can read it:\n{anonymous}");
+        ensure!(
+            anonymous.contains("rc = -102"),
+            "a client without a login can read it:\n{anonymous}"
+        );
         server.stop()
     }
 
@@ -237,7 +240,7 @@ impl World<'_> {
     }
 
     fn wrong_tickets_are_rejected(&self) -> Result<()> {
-        let server = self.start(self.program, "strangers", &[])?;
+        let server = self.start(self.program, "wrong-tickets", &[])?;
         let refused = |title: &str, done: Done, reason: &str| {
             let is_right = !done.success && done.printed.contains(reason);
             ensure!(is_right, "{title}; wanted `{reason}`, got:\n{}", done.printed);

@@ -90,7 +90,11 @@ fn logins(stores: &Stores, server: &Server) -> Result<()> {
     ensure!(bob.contains("\nsecret"), "his own znode cannot be read:\n{bob}");
     let anonymous = zkcli(&server.address, &[], "get /sasl\nquit\n")?;
     ensure!(anonymous.contains(NOT_ALLOWED), "a client without a login can read it:\n{anonymous}");
-    let wrong_password = zkcli(&server.address, &with_login(stores, "WrongClient"), "get /sasl\nquit\n")?;
-    ensure!(!wrong_password.contains("\nsecret"), "a wrong password was accepted:\n{wrong_password}");
+    let wrong_password =
+        zkcli(&server.address, &with_login(stores, "WrongClient"), "get /sasl\nquit\n")?;
+    ensure!(
+        !wrong_password.contains("\nsecret"),
+        "a wrong password was accepted:\n{wrong_password}"
+    );
     Ok(())
 }

@@ -215,7 +215,12 @@ impl Node {
     }
 
     /// Every value is that of an acknowledged write, or of one of unknown outcome, once.
-    fn evaluate_causes(&mut self, path: &str, numbered: &mut Vec<Vec<u8>>, findings: &mut Findings) {
+    fn evaluate_causes(
+        &mut self,
+        path: &str,
+        numbered: &mut Vec<Vec<u8>>,
+        findings: &mut Findings,
+    ) {
         for (mzxid, state) in &self.states {
             let Some(data) = state.data.as_ref().filter(|_| !self.written.contains(mzxid)) else {
                 continue;
