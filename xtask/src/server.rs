@@ -26,7 +26,7 @@ const WORD_TIMEOUT: Duration = Duration::from_secs(5);
 /// The unit of processor time in `/proc/PID/stat`, on every Linux that Rust runs on.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// The digest of `super:test`, which lets a test read and count everything.
+/// The digest of `super:test`, which lets a test read everything.
 pub const SUPER_DIGEST: (&str, &str) =
     ("zookeeper.DigestAuthenticationProvider.superDigest", "super:D/InIHSb7yEEbrWz8b9l71RjZJU=");
 /// The credentials that match [`SUPER_DIGEST`].

@@ -28,7 +28,7 @@ const REMEMBERED_EVERY: i64 = 128;
 /// timestamps differ.
 pub const CONFIG_NODE: &str = "/zookeeper/config";
 
-/// How severe the disturbances of an ensemble were, which decides what Apache's log may report.
+/// The severity of the faults, which determines what Apache's log may report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Severity {
     /// Servers were restarted one at a time, and no learner got a snapshot during writes: Apache's log may

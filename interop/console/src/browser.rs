@@ -9,9 +9,9 @@ use fantoccini::elements::Element;
 use fantoccini::{Client, Locator};
 use serde_json::{Value, json};
 
-const LOOK_EVERY: Duration = Duration::from_millis(40);
+const POLL_INTERVAL: Duration = Duration::from_millis(40);
 /// Long enough for a busy machine; a check that exceeds it has failed.
-const PATIENCE: Duration = Duration::from_secs(40);
+const WAIT_MAX: Duration = Duration::from_secs(40);
 
 /// The Control key, as WebDriver names it.
 const CONTROL: char = '\u{e009}';
@@ -48,7 +48,7 @@ impl Browser {
     /// Waits until an expression is true in the page.
     pub async fn wait(&self, what: &str, expression: &str) -> Result<()> {
         let script = format!("return Boolean({expression})");
-        let until = Instant::now() + PATIENCE;
+        let until = Instant::now() + WAIT_MAX;
         loop {
             // A page that is still loading has no result; try again.
             let now = self.client.execute(&script, vec![]).await;
@@ -58,7 +58,7 @@ impl Browser {
             if Instant::now() > until {
                 bail!("timed out waiting for {what}: {expression} ({now:?})");
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
     }
 

@@ -12,8 +12,8 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use serde_json::json;
 use tokio::process::{Child, Command};
 
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-const LOOKS_MAX: u32 = 300;
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+const POLLS_MAX: u32 = 300;
 
 /// The screen that the browser emulates.
 #[derive(Clone, Copy, Debug)]
@@ -39,14 +39,14 @@ impl Driver {
         command.stderr(Stdio::null()).kill_on_drop(true);
         let child = command.spawn().with_context(|| format!("starting {}", program.display()))?;
         let mut driver = Driver { child, address: format!("http://127.0.0.1:{port}") };
-        for _ in 0..LOOKS_MAX {
+        for _ in 0..POLLS_MAX {
             if tokio::net::TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.is_ok() {
                 return Ok(driver);
             }
             if let Some(status) = driver.child.try_wait()? {
-                bail!("{} ended at once: {status}", program.display());
+                bail!("{} ended immediately: {status}", program.display());
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         bail!("{} does not respond", program.display())
     }
@@ -63,7 +63,8 @@ impl Driver {
         }
         let mut capabilities = Capabilities::new();
         capabilities.insert("goog:chromeOptions".to_owned(), options);
-        // Some checks leave a page with unsaved text on purpose; the browser's question must not stop the test.
+        // Some checks leave a page with unsaved text on purpose; the browser's dialog must not block the
+        // test.
         capabilities.insert("unhandledPromptBehavior".to_owned(), json!("accept"));
         let mut builder = ClientBuilder::new(HttpConnector::new());
         builder.capabilities(capabilities);

@@ -1,4 +1,4 @@
-//! Clicks through the console of a live ensemble in a real browser; see README.md.
+//! Tests the console of a running ensemble in a real browser; see README.md.
 //!
 //! In: the path of Chromium's driver and the directory for screenshots. Out: one line for each check, exit code 0
 //! if all of them passed. The ensemble, the driver and the browser end with this process.

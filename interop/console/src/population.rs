@@ -1,5 +1,5 @@
-//! The contents of the tree: znodes of every type, and clients that hold locks, wait and take part in elections
-//! while a [`RecipeClients`] exists.
+//! The content of the tree: znodes of every type, and clients that hold locks, wait and take part in
+//! elections while [`RecipeClients`] exists.
 
 use anyhow::Result;
 use futures_util::future::try_join_all;

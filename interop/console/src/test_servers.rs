@@ -18,7 +18,7 @@ pub struct TestServers {
 }
 
 /// A log level that is only stored: this process has no log.
-fn remembered_level() -> LogLevel {
+fn stored_level() -> LogLevel {
     let level = Arc::new(Mutex::new("info".to_owned()));
     let lock = |level: &Mutex<String>, new: Option<&str>| {
         let mut level = level.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +42,7 @@ impl TestServers {
         ensemble.await_leader();
         let mut test_servers = TestServers { ensemble, admins: Vec::new(), addresses: Vec::new() };
         for id in test_servers.ensemble.ids() {
-            test_servers.ensemble.use_log_level(id, remembered_level());
+            test_servers.ensemble.use_log_level(id, stored_level());
             let admin = Admin::start(test_servers.ensemble.handle(id), AdminSettings::default())?;
             test_servers.addresses.push(admin.address());
             test_servers.admins.push(Some(admin));

@@ -1,6 +1,6 @@
-//! One step of a script, free of anything that differs between two sides: sessions are slots, zxids are
-//! offsets, servers of an ensemble are numbers by role, so the same value can be carried out on both
-//! sides and replayed by `--shrink`.
+//! One step of a script, without anything that differs between two sides: sessions are slots, zxids are
+//! offsets, servers of an ensemble are numbers by role, so the same value can be executed on both sides and
+//! replayed by `--shrink`.
 
 use std::fmt;
 
@@ -9,74 +9,74 @@ use crate::call::{Call, hex};
 /// A step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Requests on a session's connection, all in one write; then one reply to each.
+    /// Sends requests on a session's connection in one write, then reads one reply for each.
     Send {
-        /// Which session.
+        /// The session.
         slot: usize,
         /// The requests.
         calls: Vec<Call>,
     },
-    /// Bytes on a session's connection that are not a proper request.
+    /// Sends bytes that are not a valid request on a session's connection.
     Raw {
-        /// Which session.
+        /// The session.
         slot: usize,
-        /// What to send, frame length included.
+        /// The bytes, including the frame length.
         bytes: Vec<u8>,
-        /// For the report.
+        /// A label for the report.
         label: &'static str,
     },
-    /// The client's side of the connection goes away.
+    /// Closes the client's side of the connection.
     Drop {
-        /// Which session.
+        /// The session.
         slot: usize,
     },
-    /// A new connection says hello.
+    /// Opens a connection and sends a connect request.
     Hello {
-        /// Which session it is about.
+        /// The slot.
         slot: usize,
-        /// What it says.
+        /// The request.
         hello: Hello,
     },
-    /// A new connection sends these bytes as its first and stops sending.
+    /// Opens a connection, sends these bytes and stops sending.
     Stranger {
-        /// What to send.
+        /// The bytes.
         bytes: Vec<u8>,
-        /// For the report.
+        /// A label for the report.
         label: &'static str,
     },
-    /// A four-letter word.
+    /// Sends a four-letter word.
     Word {
-        /// What to ask.
+        /// The word.
         word: String,
-        /// Which server; `None`: the one where slot 0 is.
+        /// The server; `None`: the one where slot 0 is.
         server: Option<usize>,
     },
-    /// The next event of a session, however long it takes: one that nobody's request causes.
+    /// Waits for the next event of a session, however long it takes: one that is not caused by a request.
     Await {
-        /// Which session.
+        /// The session.
         slot: usize,
     },
-    /// Writes, and the connection is cut before they are answered; then the next connection. Only in
-    /// an ensemble.
+    /// Writes, and cuts the connection before they are answered; then opens the next connection. Only in an
+    /// ensemble.
     Cut {
-        /// Which session.
+        /// The session.
         slot: usize,
-        /// What is written, and where the session comes back.
+        /// What is written, and where the session reconnects.
         cut: Cut,
     },
-    /// Several steps of one session that nothing waits between, so that the servers of an ensemble may
-    /// be at different txns.
+    /// Executes several steps of one session without waiting in between, so that the servers of an ensemble
+    /// may be at different txns.
     Chain(Vec<Action>),
 }
 
 /// A connection cut with writes in flight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cut {
-    /// A znode without children, which only this cut is about: they are what it writes.
+    /// A znode without children that only this cut uses: the writes create its children.
     pub folder: String,
-    /// How many.
+    /// How many writes.
     pub writes: usize,
-    /// Whether the cut comes after the first reply, or before anything is read.
+    /// Whether the cut is after the first reply, or before anything is read.
     pub after_first_reply: bool,
     /// The next connection.
     pub hello: Hello,
@@ -85,22 +85,22 @@ pub struct Cut {
 /// A connect request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hello {
-    /// Whose session it asks for.
+    /// The session that it requests.
     pub target: Target,
-    /// Wanted timeout.
+    /// The requested timeout.
     pub timeout_ms: i32,
     /// The password field.
     pub password: Secret,
-    /// Newest zxid that the client claims to have seen.
+    /// The newest zxid that the client claims to have seen.
     pub seen: Seen,
-    /// The protocol version field; everybody sends 0.
+    /// The protocol version field; clients always send 0.
     pub protocol: i32,
-    /// The last byte, which old clients leave out.
+    /// The last byte, which old clients omit.
     pub read_only: Option<u8>,
-    /// Bytes behind it.
+    /// Bytes after it.
     pub trailing: usize,
-    /// Which server it goes to, by role: the leader first, then followers, then observers. `None`: the
-    /// one where the slot was last.
+    /// The server by role: the leader first, then followers, then observers. `None`: the one where the slot
+    /// was last.
     pub server: Option<usize>,
     /// How requests on the new connection are numbered.
     pub xids: Xids,
@@ -109,29 +109,29 @@ pub struct Hello {
 /// How a client numbers the requests of a session's next connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Xids {
-    /// From where it was, as the Java client does.
-    GoOn,
-    /// From 1, as kazoo does.
-    Anew,
+    /// Continues the numbers of the session, like the Java client.
+    Continue,
+    /// Starts from 1, like kazoo.
+    Restart,
 }
 
-/// Which session a connect request names.
+/// The session that a connect request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// A new one, which the slot will hold.
+    /// A new one, which the slot will have.
     New,
-    /// The slot's own.
+    /// The slot's own session.
     Own,
     /// That of another slot, which may have a connection too.
     Of(usize),
-    /// One that no server ever handed out.
+    /// One that no server has ever assigned.
     Unknown,
 }
 
-/// What stands in the password field.
+/// The content of the password field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Secret {
-    /// The right one for the session named.
+    /// The right one for the named session.
     Right,
     /// Sixteen other bytes.
     Wrong,
@@ -143,7 +143,7 @@ pub enum Secret {
     Null,
 }
 
-/// What a client claims to have seen.
+/// The zxid that a client claims to have seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// Nothing.
@@ -157,7 +157,7 @@ pub enum Seen {
 }
 
 impl Hello {
-    /// What a proper client says to get a new session.
+    /// The connect request of an ordinary client for a new session.
     #[must_use]
     pub fn new_session() -> Self {
         Hello {
@@ -169,11 +169,11 @@ impl Hello {
             read_only: Some(0),
             trailing: 0,
             server: None,
-            xids: Xids::GoOn,
+            xids: Xids::Continue,
         }
     }
 
-    /// What a proper client says to come back.
+    /// The connect request of an ordinary client that reconnects.
     #[must_use]
     pub fn again() -> Self {
         Hello {
@@ -184,7 +184,7 @@ impl Hello {
         }
     }
 
-    /// What a proper client says to come back at this server.
+    /// The same at this server.
     #[must_use]
     pub fn at(server: usize) -> Self {
         Hello { server: Some(server), ..Hello::again() }

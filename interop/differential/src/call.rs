@@ -1,16 +1,16 @@
 //! Requests as this test sends them: an op, the bytes of its body and a label for the report.
 //!
-//! Bodies are bytes, and the encoders below take raw bytes for paths and `None` for nulls, because
-//! half of the point is to send what no proper client would.
+//! Bodies are bytes, and the encoders below take raw bytes for paths and `None` for nulls, because many
+//! tests send what no ordinary client would.
 
 use std::fmt;
 
 use herdsman_proto::multi::MultiHeader;
 use herdsman_proto::{Acl, JuteWrite, OpCode, Xid, Zxid};
 
-/// A path as it goes on the wire: any bytes, or null.
+/// A path as sent: any bytes, or null.
 pub type RawPath<'a> = Option<&'a [u8]>;
-/// An ACL as it goes on the wire: a list, or null.
+/// An ACL as sent: a list, or null.
 pub type RawAcl<'a> = Option<&'a [Acl]>;
 
 /// One request.
@@ -24,9 +24,9 @@ pub struct Call {
     pub body: Vec<u8>,
     /// When set, the body's first eight bytes become the zxid with this offset.
     pub zxid_offset: Option<i64>,
-    /// What it is about, if there is one path.
+    /// The path, if there is one.
     pub path: String,
-    /// For the report.
+    /// A label for the report.
     pub label: String,
 }
 
@@ -45,7 +45,7 @@ impl Call {
         }
     }
 
-    /// A request of any op number with any body.
+    /// A request with any op number and any body.
     #[must_use]
     pub fn raw(op: i32, body: Vec<u8>, label: &str) -> Self {
         let label = format!("op {op} {label}: {}", hex(&body));
@@ -57,19 +57,19 @@ impl Call {
         self
     }
 
-    /// Heartbeat.
+    /// A ping.
     #[must_use]
     pub fn ping() -> Self {
         Call::new(OpCode::Ping, None, Vec::new(), "").with_xid(Xid::PING)
     }
 
-    /// End of the session.
+    /// closeSession.
     #[must_use]
     pub fn close_session() -> Self {
         Call::new(OpCode::CloseSession, None, Vec::new(), "")
     }
 
-    /// Who am I?
+    /// whoAmI.
     #[must_use]
     pub fn who_am_i() -> Self {
         Call::new(OpCode::WhoAmI, None, Vec::new(), "")
@@ -86,7 +86,7 @@ impl Call {
         Call::new(OpCode::Auth, scheme, body, &details).with_xid(Xid::AUTH)
     }
 
-    /// A request whose body is a path only.
+    /// A request whose body is only a path.
     #[must_use]
     pub fn path_only(op: OpCode, path: RawPath<'_>) -> Self {
         let mut body = Vec::new();
@@ -112,7 +112,7 @@ impl Call {
         Call::new(op, path, body, &format!(" {number}"))
     }
 
-    /// Create of any kind.
+    /// A create of any kind.
     #[must_use]
     pub fn create(create: &Create<'_>) -> Self {
         let mut body = Vec::new();
@@ -133,7 +133,7 @@ impl Call {
         Call::new(create.op, create.path, body, &details)
     }
 
-    /// Replace the data.
+    /// setData.
     #[must_use]
     pub fn set_data(path: RawPath<'_>, data: Option<&[u8]>, version: i32) -> Self {
         let mut body = Vec::new();
@@ -144,7 +144,7 @@ impl Call {
         Call::new(OpCode::SetData, path, body, &details)
     }
 
-    /// Replace the ACL.
+    /// setACL.
     #[must_use]
     pub fn set_acl(path: RawPath<'_>, acl: RawAcl<'_>, version: i32) -> Self {
         let mut body = Vec::new();
@@ -155,7 +155,7 @@ impl Call {
         Call::new(OpCode::SetAcl, path, body, &details)
     }
 
-    /// multi or multiRead over these.
+    /// multi or multiRead of these.
     #[must_use]
     pub fn multi(op: OpCode, parts: &[Call]) -> Self {
         let mut body = Vec::new();
@@ -187,7 +187,7 @@ impl Call {
         call.with_xid(Xid::SET_WATCHES)
     }
 
-    /// Change of members.
+    /// reconfig.
     #[must_use]
     pub fn reconfig(joining: RawPath<'_>, leaving: RawPath<'_>, members: RawPath<'_>) -> Self {
         let mut body = Vec::new();
@@ -198,7 +198,7 @@ impl Call {
         Call::new(OpCode::Reconfig, None, body, "")
     }
 
-    /// Appends the whole frame, with this number and, if it has an offset, this zxid.
+    /// Appends the whole frame, with this xid and, if it has an offset, this zxid.
     pub fn encode_frame(&self, xid: Xid, zxid: Option<Zxid>, out: &mut Vec<u8>) {
         herdsman_proto::reply::frame(out, |out| {
             out.put_int(xid.0);
@@ -220,12 +220,12 @@ impl fmt::Display for Call {
     }
 }
 
-/// What a create asks for.
+/// The parameters of a create.
 #[derive(Clone, Copy, Debug)]
 pub struct Create<'a> {
     /// create, create2, createContainer or createTTL.
     pub op: OpCode,
-    /// Where.
+    /// The path.
     pub path: RawPath<'a>,
     /// Data.
     pub data: Option<&'a [u8]>,
@@ -233,7 +233,7 @@ pub struct Create<'a> {
     pub acl: RawAcl<'a>,
     /// Raw flags.
     pub flags: i32,
-    /// With createTTL.
+    /// The TTL, with createTTL.
     pub ttl_ms: Option<i64>,
 }
 
@@ -269,7 +269,7 @@ pub fn show_entry(entry: &Acl) -> String {
     format!("{}:{}:{}", entry.id.scheme, entry.id.id, entry.perms.0)
 }
 
-/// Data, short enough for a report and exact enough to compare.
+/// Data, short enough for a report and exact enough for a comparison.
 #[must_use]
 pub fn show_data(data: Option<&[u8]>) -> String {
     match data {
@@ -279,7 +279,7 @@ pub fn show_data(data: Option<&[u8]>) -> String {
     }
 }
 
-/// Bytes in hex, cut when long.
+/// Bytes in hex, truncated if long.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     let shown: String = bytes.iter().take(48).map(|b| format!("{b:02x}")).collect();

@@ -1,11 +1,11 @@
-//! Turns what a server said into text that is equal on two servers that behave equally.
+//! Converts the output of a server into text that is equal for two servers that behave equally.
 //!
-//! What differs between two honest servers is made relative or symbolic here, and nothing else:
-//! - zxids become offsets from the base taken when the script began. A failed write takes a zxid on
-//!   both servers, so offsets stay equal through the whole script.
+//! Only what differs between two correct servers is made relative or symbolic here:
+//! - zxids become offsets from the base at the start of the script. A failed write takes a zxid on both
+//!   servers, so offsets stay equal through the whole script.
 //! - session ids become the number of the session, in the order in which the script opened them.
-//! - times become relations: absent, recent, old; for a znode never changed, equal to its ctime.
-//! - children, ephemerals and identities are sorted: Apache lists hash sets.
+//! - times become relations: absent, recent, old; for a znode that was never changed, equal to its ctime.
+//! - children, ephemerals and ids are sorted: Apache lists hash sets.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,26 +21,26 @@ type Decoded<T> = Result<T, herdsman_proto::DecodeError>;
 /// How far a server's clock may be from ours.
 const CLOCK_TOLERANCE: Duration = Duration::from_secs(60);
 
-/// What one side's values are relative to.
+/// What the values of one side are relative to.
 #[derive(Clone, Debug)]
 pub struct Canon {
-    /// Zxids from which offsets are counted, and the offset of each: the server's last zxid when the
-    /// script began, and later ones.
+    /// Zxids from which offsets are counted, and the offset of each: the server's last zxid at the start of
+    /// the script, and later ones.
     counted_from: Vec<(Zxid, i64)>,
     /// Session ids in the order in which the script opened them.
     pub sessions: Vec<SessionId>,
     /// Sessions that keep the servers of an ensemble in step, by server.
     pub probes: Vec<SessionId>,
-    /// When the script began, milliseconds since 1970.
+    /// When the script started, in milliseconds since 1970.
     pub started_ms: i64,
 }
 
 /// What a script generator may learn from a reply.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Learned {
-    /// The path that the request was about.
+    /// The path of the request.
     pub path: String,
-    /// The path of a znode that was created.
+    /// The path of the created znode.
     pub created: Option<String>,
     /// The version of its data.
     pub version: Option<i32>,
@@ -48,7 +48,7 @@ pub struct Learned {
 
 /// A reply in comparable form.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct CanonReply {
     /// The comparable text.
     pub text: String,
     /// What can be learned from it.
@@ -56,7 +56,7 @@ pub struct Said {
 }
 
 impl Canon {
-    /// Nothing known yet.
+    /// A state without any knowledge.
     #[must_use]
     pub fn starting_now() -> Self {
         Canon {
@@ -72,14 +72,14 @@ impl Canon {
         self.counted_from = vec![(base, 0)];
     }
 
-    /// Counts later zxids as if there were this many txns between where it counted from last and this
-    /// one. There may be fewer, and not the same number on both sides.
+    /// Counts later zxids as if there were this many txns between the previous base and this one. There may
+    /// be fewer, and the number may differ between the sides.
     pub fn jump(&mut self, zxid: Zxid, txns: i64) {
         let (_, offset) = self.counted_from[self.counted_from.len() - 1];
         self.counted_from.push((zxid, offset + txns));
     }
 
-    /// Number of txns since the script began, up to this zxid.
+    /// The number of txns from the start of the script to this zxid.
     #[must_use]
     pub fn offset(&self, zxid: Zxid) -> i64 {
         let from = self.counted_from.iter().rfind(|(from, _)| *from <= zxid);
@@ -87,7 +87,7 @@ impl Canon {
         zxid.0 - from.0 + offset
     }
 
-    /// The zxid with this offset; for one that a jump left out, that where it went.
+    /// The zxid with this offset; for one that a jump skipped, the target of the jump.
     #[must_use]
     pub fn zxid_at(&self, offset: i64) -> Zxid {
         let after = self.counted_from.partition_point(|(_, from)| *from <= offset);
@@ -96,8 +96,7 @@ impl Canon {
         self.counted_from.get(after).map_or(zxid, |(next, _)| zxid.min(*next))
     }
 
-    /// A zxid relative to the base; older ones are only "old", so that what went on before the
-    /// script does not matter.
+    /// A zxid relative to the base; older ones are only "old", so that earlier activity does not matter.
     #[must_use]
     pub fn zxid(&self, zxid: Zxid) -> String {
         match zxid.0 {
@@ -131,12 +130,12 @@ impl Canon {
     /// A stat.
     #[must_use]
     pub fn stat(&self, stat: &Stat) -> String {
-        // Whether a change came within the same millisecond as the creation is chance; that a znode
-        // never changed has mtime equal to ctime is not.
+        // Whether a change was made in the same millisecond as the creation is random; that a znode that
+        // was never changed has mtime equal to ctime is not.
         let changed = stat.mzxid != stat.czxid;
         let (mut mtime, mut order) = (self.time(stat.mtime), "fits");
         match stat.mtime.cmp(&stat.ctime) {
-            _ if deliberate::has_time_of_its_own(stat) => (mtime, order) = ("its own", "fits"),
+            _ if deliberate::has_its_own_time(stat) => (mtime, order) = ("its own", "fits"),
             std::cmp::Ordering::Less => order = "before ctime",
             std::cmp::Ordering::Greater if !changed => order = "after ctime, yet never changed",
             _ => {}
@@ -158,7 +157,7 @@ impl Canon {
         )
     }
 
-    /// A notification, or `None` if the frame is none.
+    /// A notification; `None` if the frame is not one.
     #[must_use]
     pub fn event(&self, payload: &[u8]) -> Option<Event> {
         let mut reader = JuteReader::new(payload);
@@ -181,10 +180,13 @@ impl Canon {
 
     /// The reply to a request.
     #[must_use]
-    pub fn reply(&self, call: &Call, xid: Xid, payload: &[u8]) -> Said {
+    pub fn reply(&self, call: &Call, xid: Xid, payload: &[u8]) -> CanonReply {
         let mut reader = JuteReader::new(payload);
         let Ok((got, zxid, error)) = ReplyHeader::decode(&mut reader) else {
-            return Said { text: format!("no reply header: {}", hex(payload)), learned: None };
+            return CanonReply {
+                text: format!("no reply header: {}", hex(payload)),
+                learned: None,
+            };
         };
         let xid =
             if got == xid { String::new() } else { format!("xid {} instead of {} ", got.0, xid.0) };
@@ -196,10 +198,10 @@ impl Canon {
                 Err(error) => format!(" undecodable ({error}): {}", hex(reader.rest())),
             }
         } else {
-            // Apache sends an empty list behind some errors of multiRead; no client reads it.
+            // Apache sends an empty list after some errors of multiRead; clients do not read it.
             String::new()
         };
-        Said {
+        CanonReply {
             text: format!("reply {xid}zxid={} err={error}{body}", self.zxid(zxid)),
             learned: (error == 0).then_some(learned),
         }
@@ -267,7 +269,7 @@ impl Canon {
 pub struct Event {
     /// The comparable text.
     pub text: String,
-    /// The path it is about.
+    /// Its path.
     pub path: String,
 }
 
@@ -275,8 +277,8 @@ fn now_ms() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
 }
 
-/// The text of `/zookeeper/config` in an ensemble. Ports are those of the machine, lines come in the
-/// order of a hash map, and the version is the zxid at which the first leader began.
+/// The text of `/zookeeper/config` in an ensemble. Ports depend on the machine, lines are in the order of a
+/// hash map, and the version is the zxid at which the first leader started.
 fn membership(data: &[u8]) -> Option<String> {
     let text = std::str::from_utf8(data).ok()?;
     if !text.starts_with("server.") {
@@ -287,7 +289,7 @@ fn membership(data: &[u8]) -> Option<String> {
     Some(format!("{lines:?}"))
 }
 
-/// A line of a membership without ports and without the number of an epoch.
+/// A line of a membership without ports and epoch number.
 pub(crate) fn member(line: &str) -> String {
     if let Some(version) = line.strip_prefix("version=") {
         let epoch = version.strip_suffix("00000000").is_some_and(|epoch| !epoch.is_empty());
@@ -327,8 +329,8 @@ fn identities(reader: &mut JuteReader<'_>) -> Decoded<Vec<String>> {
     Ok(ids)
 }
 
-/// The order of an ACL counts, except where Apache expanded `auth` to the connection's identities,
-/// which it keeps in a hash set: runs of digest entries with equal permissions are sorted.
+/// The order of an ACL matters, except where Apache expanded `auth` to the ids of the connection, which it
+/// keeps in a hash set: runs of digest entries with equal permissions are sorted.
 fn acl(reader: &mut JuteReader<'_>) -> Decoded<String> {
     let mut entries = reader.vector(Acl::decode)?;
     entries

@@ -1,4 +1,4 @@
-//! Equal servers say equal things, and every doctored field is seen.
+//! Equal servers give equal text, and every changed field is detected.
 
 use herdsman_proto::event::{EventType, WatchedEvent};
 use herdsman_proto::{ErrorCode, Id, JuteWrite, Perms, reply};
@@ -43,7 +43,7 @@ fn said(base: i64, owner: i64, change: impl FnOnce(&mut Stat)) -> String {
 }
 
 #[test]
-fn servers_that_behave_equally_say_the_same() {
+fn servers_that_behave_equally_give_equal_text() {
     assert_eq!(said(100, 7, |_| {}), said(5000, 900, |_| {}));
 }
 
@@ -52,19 +52,19 @@ fn a_jump_makes_different_numbers_of_txns_equal() {
     let (mut a, mut b) = (canon(100, 7), canon(5000, 900));
     a.jump(Zxid(112), 1000);
     b.jump(Zxid(5020), 1000);
-    // Up to 110 and 5010 they did the same, and again from 113 and 5021 on.
+    // Up to 110 and 5010 both did the same, and again from 113 and 5021 on.
     assert_eq!(a.zxid(Zxid(110)), "+10");
     assert_eq!(a.zxid(Zxid(110)), b.zxid(Zxid(5010)));
     assert_eq!(a.zxid(Zxid(113)), "+1001");
     assert_eq!(a.zxid(Zxid(113)), b.zxid(Zxid(5021)));
     assert_ne!(a.zxid(Zxid(114)), b.zxid(Zxid(5021)));
     assert_eq!((a.zxid_at(10), a.zxid_at(1001)), (Zxid(110), Zxid(113)));
-    // Nothing that a script can name lies in between.
+    // No script can name anything in between.
     assert_eq!((a.zxid_at(500), b.zxid_at(500)), (Zxid(112), Zxid(5020)));
 }
 
 #[test]
-fn every_field_of_a_stat_counts() {
+fn every_field_of_a_stat_is_compared() {
     let good = said(100, 7, |_| {});
     let doctored: [fn(&mut Stat); 12] = [
         |stat| stat.czxid.0 += 1,
@@ -92,7 +92,7 @@ fn header(call: &Call, xid: i32, zxid: i64, error: Option<ErrorCode>) -> String 
 }
 
 #[test]
-fn header_fields_count() {
+fn header_fields_are_compared() {
     let delete = Call::numbered(OpCode::Delete, Some(b"/x"), -1);
     let good = header(&delete, 1, 105, None);
     assert_eq!(good, "reply zxid=+5 err=0");
@@ -102,7 +102,7 @@ fn header_fields_count() {
 }
 
 #[test]
-fn bytes_behind_or_missing_from_a_body_are_seen() {
+fn extra_or_missing_bytes_of_a_body_are_detected() {
     let delete = Call::numbered(OpCode::Delete, Some(b"/x"), -1);
     let mut frame = Vec::new();
     reply::header_only(&mut frame, Xid(1), Zxid(105), None);
@@ -129,7 +129,7 @@ fn events_keep_type_path_and_zxid() {
 }
 
 #[test]
-fn the_order_of_an_acl_counts_except_among_expanded_identities() {
+fn the_order_of_an_acl_matters_except_among_expanded_ids() {
     let shown = |entries: &[(i32, &str, &str)]| {
         let mut bytes = Vec::new();
         bytes.put_vector(entries, |out, (perms, scheme, id)| {

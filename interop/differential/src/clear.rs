@@ -1,4 +1,4 @@
-//! Removes what a script left behind on a server, so that it can be run again.
+//! Removes what a script has left on a server, so that it can be run again.
 
 use std::net::SocketAddr;
 
@@ -12,7 +12,7 @@ use crate::client::Client;
 /// Deletes the subtree `root`, its quotas, and sequential znodes and those of cuts named after it.
 pub fn clear(server: SocketAddr, root: &str) -> Result<()> {
     let mut client = Client::open(server)?;
-    // Every identity that scripts use.
+    // All ids that scripts use.
     for credentials in ["super:secret", "u0:p0", "u1:p1", "u2:p2", "u3:p3"] {
         client.ask(&Call::auth(Some(b"digest"), Some(credentials.as_bytes())))?;
     }
@@ -46,7 +46,7 @@ impl Client {
         Ok(names.into_iter().map(std::borrow::Cow::into_owned).collect())
     }
 
-    /// Deletes what it may; the script that follows meets the rest.
+    /// Deletes what it can; the next script shows the rest.
     fn delete_tree(&mut self, path: &str) -> Result<()> {
         for name in self.children(path)? {
             self.delete_tree(&format!("{path}/{name}"))?;

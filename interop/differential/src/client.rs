@@ -1,4 +1,4 @@
-//! A session that takes no part in the comparison: it asks one thing after the other.
+//! A session outside of the comparison, with one request at a time.
 
 use std::net::SocketAddr;
 
@@ -33,7 +33,7 @@ impl Client {
         client.link.send(&bytes);
         let answer = client.receive().with_context(|| format!("connecting to {server}"))?;
         client.session = ConnectResponse::decode(&answer)?.session;
-        ensure!(client.session != SessionId::NONE, "{server} gives no session");
+        ensure!(client.session != SessionId::NONE, "{server} did not open a session");
         Ok(client)
     }
 
@@ -52,8 +52,7 @@ impl Client {
         self.receive()
     }
 
-    /// Waits until its server has applied all that was committed when this began; returns the zxid
-    /// that the server is at.
+    /// Waits until its server has applied everything that was committed before; returns the server's zxid.
     pub fn sync(&mut self) -> Result<Zxid> {
         let reply = self.ask(&Call::path_only(OpCode::Sync, Some(b"/")))?;
         let (_, zxid, error) = ReplyHeader::decode(&mut JuteReader::new(&reply))?;

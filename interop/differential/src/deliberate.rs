@@ -1,25 +1,25 @@
-//! Where Herdsman differs from Apache on purpose, and how to tell that from a mistake.
+//! Intentional differences between Herdsman and Apache, and how to distinguish them from mistakes.
 //!
-//! Two cases need care here, the others are left out where scripts are made (docs/compatibility.md
-//! lists them all):
-//! - what `setWatches` finds out late. Apache tells it to everybody, Herdsman only to those who may
-//!   read the znode. So an event that only A tells is in order if, and only if, both servers refuse
-//!   the same client a read of that znode.
-//! - when `/zookeeper/config` was filled in. Every server of an ensemble does that for itself when it
-//!   starts. Apache's note that moment as the mtime, each another one; Herdsman's leave it at 0.
+//! Two cases are handled here, the others are avoided when scripts are generated (docs/compatibility.md
+//! lists all of them):
+//! - changes that `setWatches` finds late. Apache reports them to every client, Herdsman only to clients
+//!   that may read the znode. So an event that only A sends is correct if, and only if, both servers reject
+//!   a read of that znode by the same client.
+//! - when `/zookeeper/config` was set. Every server of an ensemble does that for itself when it starts.
+//!   Apache's servers set the mtime to that moment, each to another one; Herdsman's leave it at 0.
 
 use crate::action::Action;
 use crate::call::Call;
 use herdsman_proto::{OpCode, Stat, Zxid};
 
-/// Whether this is `/zookeeper/config` as a server filled it in: no txn made it or changed it, and no
-/// other znode has such a version then.
+/// Whether this is `/zookeeper/config` as set by a server: no txn created or changed it, and no other znode
+/// has such a version then.
 #[must_use]
-pub fn has_time_of_its_own(stat: &Stat) -> bool {
+pub fn has_its_own_time(stat: &Stat) -> bool {
     stat.czxid == Zxid::ZERO && stat.mzxid == Zxid::ZERO && stat.version == -1
 }
 
-/// A late event that A told and B did not.
+/// A late event that A sent and B did not.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Withheld {
     slot: usize,
@@ -27,14 +27,14 @@ pub struct Withheld {
 }
 
 impl Withheld {
-    /// The read that both must refuse.
+    /// The read that both must reject.
     #[must_use]
     pub fn proof(&self) -> Action {
         Action::call(self.slot, Call::read(OpCode::GetData, Some(self.path.as_bytes()), false))
     }
 }
 
-/// The late events that only A told; `None` if the answers differ in anything else.
+/// The late events that only A sent; `None` if the answers differ in anything else.
 #[must_use]
 pub fn withheld(a: &[String], b: &[String]) -> Option<Vec<Withheld>> {
     let mut rest = b.iter();
@@ -58,7 +58,7 @@ fn late_event(line: &str) -> Option<Withheld> {
     (!path.contains('\\')).then(|| Withheld { slot, path: path.to_owned() })
 }
 
-/// Both refused the proving read for want of permission.
+/// Whether both rejected that read for lack of permission.
 #[must_use]
 pub fn is_refused(lines: &[String]) -> bool {
     lines.iter().any(|line| line.contains(" err=-102") && !line.contains("settled"))
@@ -84,10 +84,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_membership_as_a_server_filled_it_in_has_a_time_of_its_own() {
+    fn only_the_membership_set_by_a_server_has_its_own_time() {
         let own = Stat { version: -1, ..Stat::default() };
-        assert!(has_time_of_its_own(&own));
-        assert!(!has_time_of_its_own(&Stat::default()));
-        assert!(!has_time_of_its_own(&Stat { mzxid: Zxid(7), ..own }));
+        assert!(has_its_own_time(&own));
+        assert!(!has_its_own_time(&Stat::default()));
+        assert!(!has_its_own_time(&Stat { mzxid: Zxid(7), ..own }));
     }
 }

@@ -1,5 +1,5 @@
-//! One TCP connection to a server: frames out, frames in, with a limit on the time that each read
-//! may take. Deliberately no client library: this test must see every byte.
+//! One TCP connection to a server: frames out, frames in, with a time limit for each read. Deliberately not
+//! a client library: this test must see every byte.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// How long a server may take to answer. Generous, because two servers and this program may share
-/// one busy core; a hang is an answer too, but a slow one to compare.
+/// Time limit for a server's answer. Generous, because two servers and this program may share one busy
+/// core; a hang is an answer too, but one that takes long to compare.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long it may take to close a connection once it has said all there is to say.
+/// Time limit for closing a connection after the last answer.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(3);
-/// Above any frame that a sane server sends here.
+/// Above any frame that a correct server sends here.
 const FRAME_BYTES_MAX: usize = 64 << 20;
 
-/// What a read found.
+/// The result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Incoming {
     /// A frame's payload.
     Frame(Vec<u8>),
-    /// The server closed the connection, politely or by reset.
+    /// The server closed the connection, cleanly or by reset.
     Closed,
     /// Nothing within the time limit.
     Silence,
@@ -43,18 +43,18 @@ impl Link {
         Ok(Link { stream })
     }
 
-    /// Sends bytes. A failure is not reported here: the read that follows finds the connection
-    /// closed, or what the server said before it closed.
+    /// Sends bytes. A failure is not reported here: the next read finds the connection closed, or what the
+    /// server sent before it closed.
     pub fn send(&mut self, bytes: &[u8]) {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// From now on expects only that the server closes, and soon.
+    /// From now on expects only that the server closes the connection, and soon.
     pub fn expect_close(&mut self) {
         let _ = self.stream.set_read_timeout(Some(CLOSE_TIMEOUT));
     }
 
-    /// Says that nothing more will be sent.
+    /// Shuts down the sending direction.
     pub fn finish_sending(&mut self) {
         let _ = self.stream.shutdown(Shutdown::Write);
     }
@@ -79,7 +79,7 @@ impl Link {
     /// Reads until the server closes.
     pub fn receive_all(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        // What came before a reset still counts.
+        // What arrived before a reset still counts.
         let _ = self.stream.read_to_end(&mut bytes);
         bytes
     }

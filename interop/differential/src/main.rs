@@ -18,7 +18,7 @@ use differential::side::Layout;
 #[derive(Debug, Parser)]
 #[command(long_about = LONG_ABOUT)]
 struct Arguments {
-    /// The server that is right, Apache ZooKeeper; or all servers of such an ensemble.
+    /// The reference server, Apache ZooKeeper; or all servers of such an ensemble.
     #[arg(
         long,
         value_name = "HOST:PORT,…",
@@ -55,10 +55,10 @@ struct Arguments {
     /// Report every difference of every scenario, without the steps before it.
     #[arg(long)]
     keep_going: bool,
-    /// Leave out what is not needed to show the difference.
+    /// Remove the actions that are not needed to show the difference.
     #[arg(long)]
     shrink: bool,
-    /// Print every step and what both servers said.
+    /// Print every step and the answers of both servers.
     #[arg(long)]
     verbose: bool,
     /// Print the names of the scenarios.
@@ -140,7 +140,7 @@ fn resolve_all(addresses: &[String]) -> Result<Vec<SocketAddr>> {
 
 fn resolve(address: &str) -> Result<SocketAddr> {
     let mut addresses =
-        address.to_socket_addrs().with_context(|| format!("{address} is no HOST:PORT"))?;
+        address.to_socket_addrs().with_context(|| format!("{address} is not HOST:PORT"))?;
     addresses.next().with_context(|| format!("{address} has no address"))
 }
 
@@ -192,7 +192,7 @@ fn run_scenarios(arguments: &Arguments) -> Result<bool> {
     Ok(all_equal)
 }
 
-/// Runs a scenario past its differences.
+/// Runs a scenario to its end, despite differences.
 fn run_to_the_end(servers: &Servers, scenario: &Scenario, seed: u64) -> Result<bool> {
     let root = format!("/s{seed}-{}", scenario.name);
     let mut differences = 0;
@@ -223,7 +223,7 @@ fn chosen(names: &[String], servers: &Servers) -> Result<Vec<Scenario>> {
         .collect()
 }
 
-/// Prints a shorter script with the same difference, if that was asked for.
+/// Prints a shorter script with the same difference, if requested.
 fn shrunk(
     arguments: &Arguments,
     servers: &Servers,

@@ -1,5 +1,4 @@
-//! Two servers, or two ensembles, side by side: each action is carried out on both, and what they say
-//! must be equal.
+//! Two servers, or two ensembles: each action is executed on both, and the results must be equal.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,8 +13,8 @@ use crate::side::{Layout, Observation, Side, SlotState};
 
 /// Steps kept for the report.
 const HISTORY: usize = 20;
-/// Answers to four-letter words tell of connections that servers close in their own time, so they
-/// may become equal late.
+/// Answers to four-letter words include connections that servers close asynchronously, so they may become
+/// equal with a delay.
 const WORD_ATTEMPTS: usize = 30;
 const WORD_PAUSE: Duration = Duration::from_millis(100);
 
@@ -29,41 +28,41 @@ pub struct Pair {
     print: Print,
 }
 
-/// What to print of steps on which the servers agree.
+/// What to print of steps without a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Print {
     /// Nothing.
     Nothing,
-    /// The action and what both said.
+    /// The action and the results of both.
     Everything,
 }
 
-/// What came of a step.
+/// The result of a step.
 #[derive(Debug)]
 pub enum Step {
-    /// Both said this.
+    /// Both gave this result.
     Equal(Observation),
     /// They disagree.
     Differs(Box<Difference>),
 }
 
-/// Where two servers disagree.
+/// A difference between two servers.
 #[derive(Debug)]
 pub struct Difference {
     /// Number of the step.
     pub step: usize,
-    /// What was asked.
+    /// The action.
     pub request: String,
-    /// What A said.
+    /// The result of A.
     pub a: Vec<String>,
-    /// What B said.
+    /// The result of B.
     pub b: Vec<String>,
-    /// The steps before it, and what both said.
+    /// The steps before it, and their results.
     pub before: Vec<(usize, String, Vec<String>)>,
 }
 
 impl Pair {
-    /// Starts a script with vacant session slots. Each side's servers come by role.
+    /// Starts a script with vacant session slots. Each side's servers are in order of their roles.
     pub fn start(a: &[SocketAddr], b: &[SocketAddr], layout: Layout, print: Print) -> Result<Self> {
         Ok(Pair {
             a: Side::start(a, layout)?,
@@ -74,7 +73,7 @@ impl Pair {
         })
     }
 
-    /// Where a slot's session stands; as both sides have agreed so far, A speaks for both.
+    /// The state of a slot's session; both sides have been equal so far, so that of A is returned.
     #[must_use]
     pub fn state(&self, slot: usize) -> SlotState {
         self.a.state(slot)
@@ -92,7 +91,7 @@ impl Pair {
         self.a.newest_offset()
     }
 
-    /// Carries out one action on both.
+    /// Executes one action on both.
     pub fn step(&mut self, action: &Action) -> Result<Step> {
         self.steps += 1;
         let (mut a, mut b) = self.both(|side| side.perform(action))?;
@@ -111,7 +110,7 @@ impl Pair {
         Ok(self.compare(action.to_string(), a, b))
     }
 
-    /// The only difference is late events that B rightly kept to itself.
+    /// Whether the only difference is late events that B correctly withheld.
     fn is_deliberate(&mut self, a: &Observation, b: &Observation) -> Result<bool> {
         let Some(withheld) = deliberate::withheld(&a.lines, &b.lines) else { return Ok(false) };
         for event in withheld {
@@ -131,13 +130,13 @@ impl Pair {
         Ok(self.compare("end of the script".into(), a, b))
     }
 
-    /// Forgets a difference as well as it can be forgotten, to look for the next one.
+    /// Synchronizes the sides as well as possible after a difference, to look for the next one.
     pub fn realign(&mut self) {
         self.b.realign(&self.a);
         self.a.realign(&self.b);
     }
 
-    /// Ends all sessions, whatever the servers say.
+    /// Ends all sessions, whatever the servers answer.
     pub fn abandon(&mut self) {
         let _ = self.a.finish();
         let _ = self.b.finish();
@@ -191,8 +190,8 @@ impl fmt::Display for Difference {
             if a == b {
                 writeln!(f, "    both: {}", a.map_or("", String::as_str))?;
             } else {
-                writeln!(f, "  A said: {}", a.map_or("(nothing)", String::as_str))?;
-                writeln!(f, "  B said: {}", b.map_or("(nothing)", String::as_str))?;
+                writeln!(f, "  A: {}", a.map_or("(nothing)", String::as_str))?;
+                writeln!(f, "  B: {}", b.map_or("(nothing)", String::as_str))?;
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! The pair against two small servers of our own, of which one may tell a lie.
+//! Tests of the pair against two small test servers, one of which may misbehave.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -10,35 +10,35 @@ use super::*;
 use crate::action::Hello;
 use crate::call::Call;
 
-/// How a server behaves where two servers may differ.
+/// The behaviour of a server where two servers may differ.
 #[derive(Clone, Copy)]
-struct Manners {
-    /// The first zxid it hands out: two honest servers may differ here.
+struct Behaviour {
+    /// The first zxid that it assigns: two correct servers may differ here.
     base: i64,
-    /// What it answers to exists.
+    /// Its answer to exists.
     exists: ErrorCode,
-    /// Whether it closes the connection behind an unknown op.
+    /// Whether it closes the connection after an unknown op.
     closes: bool,
 }
 
-const HONEST: Manners = Manners { base: 100, exists: ErrorCode::NoNode, closes: true };
+const CORRECT: Behaviour = Behaviour { base: 100, exists: ErrorCode::NoNode, closes: true };
 
-fn serve(manners: Manners) -> SocketAddr {
+fn serve(behaviour: Behaviour) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     std::thread::spawn(move || {
         let mut sessions = 0;
         for stream in listener.incoming() {
             sessions += 1;
-            let session = SessionId(manners.base * 1000 + sessions);
+            let session = SessionId(behaviour.base * 1000 + sessions);
             // The client ends each connection; when it does, the thread ends.
-            std::thread::spawn(move || talk(stream.unwrap(), manners, session));
+            std::thread::spawn(move || answer_requests(stream.unwrap(), behaviour, session));
         }
     });
     address
 }
 
-fn talk(mut stream: TcpStream, manners: Manners, session: SessionId) -> Option<()> {
+fn answer_requests(mut stream: TcpStream, behaviour: Behaviour, session: SessionId) -> Option<()> {
     let mut out = Vec::new();
     frame(&mut stream)?;
     ConnectResponse::established(session, 30_000, Some(false)).encode_frame(&mut out);
@@ -46,9 +46,9 @@ fn talk(mut stream: TcpStream, manners: Manners, session: SessionId) -> Option<(
     loop {
         let request = frame(&mut stream)?;
         let header = RequestHeader::decode(&mut JuteReader::new(&request)).ok()?;
-        let zxid = Zxid(manners.base);
+        let zxid = Zxid(behaviour.base);
         let (zxid, error) = match OpCode::from_code(header.op) {
-            Some(OpCode::Exists) => (zxid, Some(manners.exists)),
+            Some(OpCode::Exists) => (zxid, Some(behaviour.exists)),
             Some(_) => (zxid, None),
             None => (Zxid(-1), Some(ErrorCode::Unimplemented)),
         };
@@ -57,7 +57,7 @@ fn talk(mut stream: TcpStream, manners: Manners, session: SessionId) -> Option<(
         stream.write_all(&out).ok()?;
         let over = header.op == OpCode::CloseSession.code();
         let refused = error == Some(ErrorCode::Unimplemented);
-        if over || (refused && manners.closes) {
+        if over || (refused && behaviour.closes) {
             return None;
         }
     }
@@ -72,7 +72,7 @@ fn frame(stream: &mut TcpStream) -> Option<Vec<u8>> {
 }
 
 /// Whether the two differ on this call.
-fn differ(a: Manners, b: Manners, call: Call) -> bool {
+fn differ(a: Behaviour, b: Behaviour, call: Call) -> bool {
     let layout = Layout { slots: 1, first_server: 0 };
     let mut pair = Pair::start(&[serve(a)], &[serve(b)], layout, Print::Nothing).unwrap();
     let hello = Action::Hello { slot: 0, hello: Hello::new_session() };
@@ -85,27 +85,27 @@ fn exists() -> Call {
 }
 
 #[test]
-fn other_zxids_and_session_ids_are_no_difference() {
-    assert!(!differ(HONEST, Manners { base: 7000, ..HONEST }, exists()));
+fn other_zxids_and_session_ids_are_not_a_difference() {
+    assert!(!differ(CORRECT, Behaviour { base: 7000, ..CORRECT }, exists()));
 }
 
 #[test]
 fn another_error_code_is_a_difference() {
-    assert!(differ(HONEST, Manners { exists: ErrorCode::NoAuth, ..HONEST }, exists()));
+    assert!(differ(CORRECT, Behaviour { exists: ErrorCode::NoAuth, ..CORRECT }, exists()));
 }
 
 #[test]
 fn a_connection_left_open_is_a_difference() {
     let unknown = || Call::raw(99, Vec::new(), "unknown");
-    assert!(!differ(HONEST, HONEST, unknown()));
-    assert!(differ(HONEST, Manners { closes: false, ..HONEST }, unknown()));
+    assert!(!differ(CORRECT, CORRECT, unknown()));
+    assert!(differ(CORRECT, Behaviour { closes: false, ..CORRECT }, unknown()));
 }
 
 #[test]
 fn a_server_of_an_ensemble_that_differs_is_found_by_its_clients() {
-    let liar = Manners { exists: ErrorCode::NoAuth, ..HONEST };
-    let a = [serve(HONEST), serve(HONEST)];
-    let b = [serve(Manners { base: 7000, ..HONEST }), serve(Manners { base: 7000, ..liar })];
+    let liar = Behaviour { exists: ErrorCode::NoAuth, ..CORRECT };
+    let a = [serve(CORRECT), serve(CORRECT)];
+    let b = [serve(Behaviour { base: 7000, ..CORRECT }), serve(Behaviour { base: 7000, ..liar })];
     let layout = Layout { slots: 2, first_server: 0 };
     let mut pair = Pair::start(&a, &b, layout, Print::Nothing).unwrap();
     let mut agree = |action| matches!(pair.step(&action).unwrap(), Step::Equal(_));
@@ -114,7 +114,7 @@ fn a_server_of_an_ensemble_that_differs_is_found_by_its_clients() {
     }
     assert!(agree(Action::call(0, exists())));
     assert!(!agree(Action::call(1, exists())));
-    // The first session takes its turn at the second server.
+    // The first session is at the second server.
     assert!(agree(Action::call(0, Call::close_session())));
     let there = Hello { server: Some(1), ..Hello::new_session() };
     assert!(agree(Action::Hello { slot: 0, hello: there }));

@@ -1,4 +1,4 @@
-//! A small seeded generator (SplitMix64), so that a seed means the same script on every machine.
+//! A small seeded generator (SplitMix64), so that a seed gives the same script on every machine.
 
 /// The generator's state.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ impl Rng {
         self.below(100) < percent
     }
 
-    /// One of the choices, which are not empty.
+    /// Returns one of the choices, which must not be empty.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.below(choices.len())]
     }

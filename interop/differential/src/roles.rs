@@ -1,4 +1,4 @@
-//! Which server of an ensemble is what. Scripts name servers by role, because the two ensembles may
+//! The roles of the servers of an ensemble. Scripts name servers by role, because the two ensembles may
 //! have leaders with different ids.
 
 use std::net::SocketAddr;
@@ -7,10 +7,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::link::Link;
 
-/// What a side is.
+/// The kind of a side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// One server that stands alone.
+    /// One standalone server.
     Alone,
     /// This many servers.
     Ensemble(usize),
@@ -29,17 +29,17 @@ impl Kind {
     }
 }
 
-/// The leader, which is always there.
+/// The leader, which always exists.
 pub const LEADER: usize = 0;
 /// The first follower.
 pub const FOLLOWER: usize = 1;
 /// Another follower.
 pub const OTHER_FOLLOWER: usize = 2;
-/// An observer; in an ensemble without one, a server that is there.
+/// An observer; in an ensemble without one, any server.
 pub const OBSERVER: usize = 3;
 
-/// Puts the leader first, then the followers, then the observers. A server that stands alone stays
-/// as it is.
+/// Sorts servers: the leader first, then the followers, then the observers. A standalone server is
+/// unchanged.
 pub fn by_role(servers: &[SocketAddr]) -> Result<Vec<SocketAddr>> {
     if let [_] = servers {
         return Ok(servers.to_vec());
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_says_what_it_is() {
+    fn roles_are_parsed() {
         assert_eq!(rank("Zxid: 0x1\nMode: leader\nNode count: 5\n"), Some(LEADER));
         assert_eq!(rank("Mode: follower\n"), Some(FOLLOWER));
         assert_eq!(rank("Mode: observer\n"), Some(OBSERVER));

@@ -14,18 +14,18 @@ use crate::side::Layout;
 /// The two servers, or the two ensembles, which have equally many.
 #[derive(Clone, Debug)]
 pub struct Servers {
-    /// The side that is right; an ensemble's servers by role.
+    /// The reference side; an ensemble's servers in order of their roles.
     pub a: Vec<SocketAddr>,
     /// The side under test.
     pub b: Vec<SocketAddr>,
-    /// Whether ensembles have local sessions.
+    /// Whether the ensembles have local sessions.
     pub local_sessions: bool,
-    /// What to print of steps on which they agree.
+    /// What to print of steps without a difference.
     pub print: Print,
 }
 
 impl Servers {
-    /// What both sides are.
+    /// The kind of both sides.
     #[must_use]
     pub fn kind(&self) -> Kind {
         match self.a.len() {
@@ -40,7 +40,7 @@ impl Servers {
     }
 }
 
-/// What came of a script.
+/// The result of a script.
 #[derive(Debug)]
 pub enum Outcome {
     /// No difference in this many steps.
@@ -121,8 +121,8 @@ fn finish(mut pair: Pair, actions: Vec<Action>) -> Result<Outcome> {
     })
 }
 
-/// Leaves out actions as long as the last one still shows a difference. The servers are not reset
-/// in between: `clear` must remove the script's znodes, and what it cannot remove may mislead.
+/// Removes actions as long as the last one still shows a difference. The servers are not reset in between:
+/// `clear` must remove the script's znodes, and what it cannot remove may mislead.
 pub fn shrink(
     servers: &Servers,
     mut actions: Vec<Action>,
@@ -142,7 +142,7 @@ pub fn shrink(
         })
     };
     let Some(mut best) = shows(&actions)? else {
-        bail!("the difference did not show again");
+        bail!("the difference was not reproduced");
     };
     let mut chunk = actions.len() / 2;
     while chunk > 0 {

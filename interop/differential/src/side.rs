@@ -1,12 +1,12 @@
-//! One side of a script, a server or an ensemble: carries out actions and writes down what was said.
+//! One side of a script, a server or an ensemble: executes actions and records the results.
 //!
-//! After each action every attached session sends a ping, and all that comes before its answer
-//! belongs to the action: a server answers a connection in order, so events that the action caused,
-//! on any session, have arrived by then, and so has the news that a connection was closed.
+//! After each action every attached session sends a ping, and everything that arrives before the reply
+//! belongs to the action: a server answers a connection in order, so events that the action caused, on any
+//! session, have arrived by then, and so have closed connections.
 //!
-//! In an ensemble, servers apply a txn one after the other. So each server first answers a sync, on a
-//! session that has no other purpose: then it has applied all that the action caused, and the next
-//! action meets servers that are equally far.
+//! In an ensemble, servers apply a txn at different times. So each server first answers a sync, on a
+//! session for this purpose only: then it has applied everything that the action caused, and the next
+//! action finds all servers in the same state.
 
 mod cut;
 mod handshake;
@@ -24,7 +24,7 @@ use crate::client::Client;
 use crate::link::{Incoming, Link};
 use crate::words;
 
-/// What a server said to one action.
+/// The results of one action.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Observation {
     /// Comparable lines, in order.
@@ -33,7 +33,7 @@ pub struct Observation {
     pub learned: Vec<Learned>,
 }
 
-/// Where a slot's session stands.
+/// The state of a slot's session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotState {
     /// No session.
@@ -49,9 +49,9 @@ struct Slot {
     session: Option<SessionId>,
     link: Option<Link>,
     last_xid: i32,
-    /// Where its last connection was, or its first one will be.
+    /// The server of its last connection, or of its first one.
     server: usize,
-    /// The session has ended, or a server says so.
+    /// The session has ended, according to a server.
     over: bool,
     /// The session has moved to another slot.
     moved: bool,
@@ -63,7 +63,7 @@ const AWAIT_READS_MAX: usize = 6;
 /// A server or an ensemble, and the script's sessions on it.
 #[derive(Debug)]
 pub struct Side {
-    /// By role.
+    /// In order of their roles.
     servers: Vec<SocketAddr>,
     /// One for each server of an ensemble.
     probes: Vec<Client>,
@@ -72,17 +72,17 @@ pub struct Side {
     newest_zxid: Zxid,
 }
 
-/// The sessions of a script, and where they begin.
+/// The sessions of a script, and where they start.
 #[derive(Clone, Copy, Debug)]
 pub struct Layout {
     /// How many.
     pub slots: usize,
-    /// The server where slot 0 begins; the others follow on the next ones.
+    /// The server where slot 0 starts; the others use the next ones.
     pub first_server: usize,
 }
 
 impl Side {
-    /// Takes the base zxid, through a session of its own that is closed again.
+    /// Gets the base zxid, through a separate session that is closed again.
     pub fn start(servers: &[SocketAddr], layout: Layout) -> Result<Self> {
         let slot = |index: usize| Slot {
             server: (layout.first_server + index) % servers.len(),
@@ -99,8 +99,8 @@ impl Side {
             side.probes =
                 servers.iter().map(|&server| Client::open(server)).collect::<Result<_>>()?;
             side.canon.probes = side.probes.iter().map(|probe| probe.session).collect();
-            // Until an epoch has a txn, Apache's servers are where it begins, and Herdsman's where the
-            // last one ended. A write that fails is a txn, too.
+            // Until an epoch has a txn, Apache's servers report the start of the epoch, and Herdsman's the
+            // end of the previous one. A write that fails is a txn, too.
             side.probes[0].ask(&Call::set_data(Some(b"/"), None, i32::MAX))?;
         }
         let hello = Action::Hello { slot: 0, hello: Hello::new_session() };
@@ -113,7 +113,7 @@ impl Side {
         Ok(side)
     }
 
-    /// Where a slot's session stands.
+    /// The state of a slot's session.
     #[must_use]
     pub fn state(&self, slot: usize) -> SlotState {
         match &self.slots[slot] {
@@ -130,14 +130,14 @@ impl Side {
         self.slots[slot].moved
     }
 
-    /// Number of txns since the script began, as far as this side has been told.
+    /// The number of txns since the script started, as far as this side has seen.
     #[must_use]
     pub fn newest_offset(&self) -> i64 {
         self.canon.offset(self.newest_zxid)
     }
 
-    /// Counts zxids so that this side is as far as `other` from now on, and detaches sessions that are
-    /// detached there. Only to go on after a difference.
+    /// Counts zxids so that this side is equal to `other` from now on, and detaches sessions that are
+    /// detached there. Only to continue after a difference.
     pub fn realign(&mut self, other: &Side) {
         self.canon.count_from(Zxid(self.newest_zxid.0 - other.newest_offset()));
         for slot in 0..self.slots.len() {
@@ -147,10 +147,10 @@ impl Side {
         }
     }
 
-    /// Carries out an action, then settles.
+    /// Executes an action, then settles.
     pub fn perform(&mut self, action: &Action) -> Result<Observation> {
         let mut said = Observation::default();
-        self.carry_out(action, &mut said)?;
+        self.execute(action, &mut said)?;
         self.settle(order_of(action), &mut said)?;
         if let Action::Cut { cut, .. } = action {
             said.lines.retain(|line| !line.contains(&cut.folder));
@@ -158,7 +158,7 @@ impl Side {
         Ok(said)
     }
 
-    fn carry_out(&mut self, action: &Action, said: &mut Observation) -> Result<()> {
+    fn execute(&mut self, action: &Action, said: &mut Observation) -> Result<()> {
         match action {
             Action::Send { slot, calls } => self.send(*slot, calls, said),
             Action::Raw { slot, bytes, .. } => {
@@ -173,7 +173,7 @@ impl Side {
                 link.send(bytes);
                 link.finish_sending();
                 let answer = link.receive_all();
-                said.lines.push(format!("stranger hears {}", hex(&answer)));
+                said.lines.push(format!("answer to a stranger: {}", hex(&answer)));
             }
             Action::Word { word, server } => {
                 let mut link = Link::open(self.address(*server))?;
@@ -186,14 +186,14 @@ impl Side {
             Action::Cut { slot, cut } => self.cut(*slot, cut, said)?,
             Action::Chain(actions) => {
                 for action in actions {
-                    self.carry_out(action, said)?;
+                    self.execute(action, said)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// A server's address; without a number, that of the one where slot 0 is.
+    /// A server's address; without a number, that of the server where slot 0 is.
     fn address(&self, server: Option<usize>) -> SocketAddr {
         self.servers[server.unwrap_or(self.slots[0].server) % self.servers.len()]
     }
@@ -227,7 +227,7 @@ impl Side {
         Xid(self.slots[slot].last_xid)
     }
 
-    /// The session of a slot has ended, for whatever slots have it.
+    /// The session of a slot has ended, for all slots that have it.
     fn end_session(&mut self, slot: usize) {
         let session = self.slots[slot].session.take();
         for other in self.slots.iter_mut().filter(|other| other.session == session) {
@@ -257,7 +257,7 @@ impl Side {
         said.lines.push(format!("slot {slot}: {text}"));
     }
 
-    /// Reads up to the reply to `call`; false when the connection is gone.
+    /// Reads up to the reply to `call`; false if the connection is closed.
     fn await_reply(&mut self, slot: usize, call: &Call, xid: Xid, said: &mut Observation) -> bool {
         let mut events = Vec::new();
         let order = order_after(call);
@@ -287,8 +287,8 @@ impl Side {
         false
     }
 
-    /// Reads until the server closes. Apache may still answer a ping that comes between such a
-    /// reply and the close, so none is sent.
+    /// Reads until the server closes. Apache may still answer a ping between such a reply and the close, so
+    /// none is sent.
     fn await_close(&mut self, slot: usize, said: &mut Observation) {
         while let Some(link) = &mut self.slots[slot].link {
             link.expect_close();
@@ -318,7 +318,7 @@ impl Side {
         }
     }
 
-    /// Waits until all servers of an ensemble are equally far.
+    /// Waits until all servers of an ensemble are in the same state.
     fn await_servers(&mut self) -> Result<()> {
         for probe in &mut self.probes {
             self.newest_zxid = self.newest_zxid.max(probe.sync()?);
@@ -326,8 +326,8 @@ impl Side {
         Ok(())
     }
 
-    /// Waits until all servers are equally far, then pings every attached session and collects what
-    /// comes before the answer.
+    /// Waits until all servers are in the same state, then pings every attached session and collects what
+    /// arrives before the reply.
     fn settle(&mut self, order: Order, said: &mut Observation) -> Result<()> {
         self.await_servers()?;
         let ping = Call::ping();
@@ -351,7 +351,7 @@ impl Side {
             let payload = match link.receive() {
                 Incoming::Frame(payload) => payload,
                 Incoming::Closed => {
-                    // The end of a session that came through another server may overtake its events.
+                    // The end of a session through another server may overtake its events.
                     if self.slots[slot].over {
                         events.clear();
                     }
@@ -382,7 +382,7 @@ impl Side {
     pub fn finish(&mut self) -> Result<Observation> {
         let mut said = Observation::default();
         for slot in 0..self.slots.len() {
-            // Whoever took its session ends it.
+            // The slot that has taken its session ends it.
             if self.slots[slot].moved {
                 self.slots[slot].link = None;
                 continue;
@@ -431,7 +431,7 @@ fn tell(slot: usize, mut events: Vec<Event>, order: Order, said: &mut Observatio
     said.lines.extend(events.into_iter().map(|event| format!("slot {slot}: {}", event.text)));
 }
 
-/// Behind this reply the server must close the connection.
+/// Whether the server must close the connection after this reply.
 fn closes_connection(call: &Call, payload: &[u8]) -> bool {
     let Ok((_, zxid, error)) = ReplyHeader::decode(&mut JuteReader::new(payload)) else {
         return false;

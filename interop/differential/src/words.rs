@@ -1,11 +1,11 @@
-//! Answers to four-letter words, reduced to what two equal servers must share: keys always, values
-//! where they do not tell of time, ports, folders or machines.
+//! Answers to four-letter words, reduced to what two equal servers must share: always the keys, and the
+//! values that do not depend on time, ports, directories or machines.
 
 use herdsman_proto::Zxid;
 
 use crate::canon::{Canon, member};
 
-/// Metrics of `mntr` that follow from the script alone.
+/// Metrics of `mntr` that depend only on the script.
 const STABLE_METRICS: &[&str] = &[
     "zk_server_state",
     "zk_ephemerals_count",
@@ -31,7 +31,7 @@ pub fn canonical(word: &str, answer: &str, canon: &Canon) -> Vec<String> {
         "wchc" | "wchp" => pairs(answer, canon),
         "envi" => answer.lines().take(1).map(str::to_owned).collect(),
         "dirs" => answer.lines().map(|line| key(line, ':')).collect(),
-        // Apache goes on counting connections whose last watch is spent.
+        // Apache still counts connections whose last watch has fired.
         "wchs" => answer.lines().map(|line| after(line, " connections")).collect(),
         // Which zxids are kept depends on when the server started.
         "hash" => Vec::new(),
@@ -59,7 +59,7 @@ fn after(line: &str, text: &str) -> String {
 
 fn conf_line(line: &str, canon: &Canon) -> String {
     match line.split_once('=') {
-        // Who leads is chance.
+        // Which server leads is random.
         Some((key @ "serverId", _)) if !canon.probes.is_empty() => key.to_owned(),
         Some((key, _)) if key.ends_with("Port") || key.starts_with("data") => key.to_owned(),
         _ => member(line),
@@ -83,7 +83,7 @@ fn stat_line(line: &str, canon: &Canon) -> String {
 }
 
 fn is_volatile(key: &str) -> bool {
-    // Proposals carry session ids, and there were some before the script.
+    // Proposals contain session ids, and there were some before the script.
     matches!(
         key,
         "Zookeeper version"
@@ -94,7 +94,7 @@ fn is_volatile(key: &str) -> bool {
     )
 }
 
-/// Per connection: whose it is, and its last op, timeout, cxid and zxid.
+/// For each connection: its session, and its last op, timeout, cxid and zxid.
 fn connections(answer: &str, canon: &Canon) -> Vec<String> {
     let mut lines: Vec<String> = answer
         .lines()
@@ -114,7 +114,7 @@ fn connections(answer: &str, canon: &Canon) -> Vec<String> {
     lines
 }
 
-/// The part of `dump` that tells which session owns what.
+/// The part of `dump` about the owners of ephemerals.
 fn ephemerals(answer: &str, canon: &Canon) -> Vec<String> {
     let mut lines = answer.lines();
     let headings = lines.by_ref().filter(|line| line.ends_with("dump:"));
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn volatile_values_go_and_the_rest_stays() {
+    fn volatile_values_are_removed() {
         let stat = "Zookeeper version: x\nReceived: 7\nZxid: 0x12\nMode: standalone\n";
         assert_eq!(
             canonical("srvr", stat, &canon()),
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_compared_word_for_word() {
+    fn a_rejection_is_compared_exactly() {
         let refusal = "mntr is not executed because it is not in the whitelist.\n";
         assert_eq!(canonical("mntr", refusal, &canon()), exact(refusal));
     }

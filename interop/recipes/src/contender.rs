@@ -1,7 +1,7 @@
-//! A program in another language that uses its own library's recipes as it is told.
+//! A program in another language that uses its own library's recipes on command.
 //!
-//! In: commands. Out: their answers, in whatever order they come; a tag tells which is whose. The
-//! protocol is in this folder's README. The process ends with the value.
+//! In: commands. Out: their answers, in any order; a tag identifies the command. The protocol is described
+//! in this directory's README. The process is killed on drop.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -27,11 +27,11 @@ pub struct Contender {
 
 type Waiting = Arc<Mutex<HashMap<String, oneshot::Sender<Answer>>>>;
 
-/// Commands that wait to be written; more than any check has under way.
+/// Commands that wait to be written; more than any check has in flight.
 const COMMANDS_MAX: usize = 64;
 
-/// A command under way.
-pub struct Underway {
+/// A command in flight.
+pub struct PendingCommand {
     command: String,
     answer: oneshot::Receiver<Answer>,
 }
@@ -59,8 +59,8 @@ impl Contender {
         Ok(Contender { name, commands, waiting, last_tag: AtomicU64::new(0), child })
     }
 
-    /// Gives a command, and does not wait for its end.
-    pub async fn begin(&self, command: &str) -> Result<Underway> {
+    /// Sends a command without waiting for its answer.
+    pub async fn begin(&self, command: &str) -> Result<PendingCommand> {
         let tag = format!("t{}", self.last_tag.fetch_add(1, Ordering::Relaxed));
         let (send, answer) = oneshot::channel();
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(tag.clone(), send);
@@ -68,22 +68,22 @@ impl Contender {
             .send(format!("{tag} {command}\n"))
             .await
             .context("the contender has ended")?;
-        Ok(Underway { command: format!("{}: {command}", self.name), answer })
+        Ok(PendingCommand { command: format!("{}: {command}", self.name), answer })
     }
 
-    /// Gives a command, and waits for what it says.
+    /// Sends a command and waits for its answer.
     pub async fn ask(&self, command: &str) -> Result<Vec<String>> {
         self.begin(command).await?.finish().await
     }
 
-    /// The one word that a command answers with.
+    /// Sends a command whose answer is one word.
     pub async fn word(&self, command: &str) -> Result<String> {
         let mut words = self.ask(command).await?;
         ensure!(words.len() == 1, "{}: {command} answered {words:?}", self.name);
         words.pop().context("one word")
     }
 
-    /// Lets it close its session and end.
+    /// Lets it close its session and exit.
     pub async fn end(self) -> Result<()> {
         let Contender { name, commands, mut child, .. } = self;
         drop(commands);
@@ -93,8 +93,8 @@ impl Contender {
     }
 }
 
-impl Underway {
-    /// What it says in the end.
+impl PendingCommand {
+    /// Waits for the answer.
     pub async fn finish(self) -> Result<Vec<String>> {
         match self.answer.await {
             Ok(Ok(words)) => Ok(words),
@@ -103,7 +103,7 @@ impl Underway {
         }
     }
 
-    /// Whether it is still waiting.
+    /// Whether there is no answer yet.
     pub fn is_waiting(&mut self) -> bool {
         matches!(self.answer.try_recv(), Err(oneshot::error::TryRecvError::Empty))
     }
@@ -127,14 +127,14 @@ async fn read_answers(mut lines: Lines<BufReader<ChildStdout>>, waiting: Waiting
         };
         let waiter = waiting.lock().unwrap_or_else(PoisonError::into_inner).remove(&tag);
         if let Some(waiter) = waiter {
-            // Nobody waits any more: the check has failed already.
+            // The receiver was dropped: the check has failed already.
             let _ = waiter.send(answer);
         }
     }
     waiting.lock().unwrap_or_else(PoisonError::into_inner).clear();
 }
 
-/// `%XX` stands for a byte, a lone `%` for the empty word.
+/// `%XX` is a byte, a single `%` the empty word.
 fn decode_word(word: &str) -> String {
     if word == "%" {
         return String::new();

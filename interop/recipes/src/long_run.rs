@@ -1,12 +1,12 @@
 //! A long run with faults: Rust, Curator, ZooKeeper's own recipes and kazoo on the same paths, while connections are
 //! cut, replies lost and servers killed.
 //!
-//! In: the servers of an ensemble (which somebody else kills), the contenders' commands, and a time. Out: a line for
-//! each workload, and failure if a promise was broken or too little was done.
+//! In: the servers of an ensemble (which the caller kills), the contenders' commands, and a duration. Out:
+//! a line for each workload, and failure if a guarantee was violated or too little was done.
 //!
-//! Promises: a counter that only a lock or an election protects loses no addition (see [`counted`]); each leadership of
-//! ours has an epoch of its own; an item of ours that was put into a queue is taken once. What other libraries lose or
-//! repeat by themselves when a reply is lost is not held against them: see [`queues`].
+//! Guarantees: a counter that only a lock or an election protects loses no addition (see [`counted`]); each
+//! leadership of ours has its own epoch; an item that we add to a queue is taken once. What other libraries
+//! lose or repeat when a reply is lost is not counted as a violation: see [`queues`].
 
 mod counted;
 mod faults;
@@ -27,10 +27,10 @@ use holders::Holders;
 use party::{Parties, SESSION_TIMEOUT};
 use queues::Queues;
 
-/// After the faults everybody gets this long to finish what it is doing.
+/// After the faults all contenders get this long to finish.
 const FINISH_MAX: Duration = Duration::from_secs(90);
 
-/// What is given on the command line.
+/// The command-line settings.
 pub struct Setting<'a> {
     pub servers: &'a str,
     pub java: &'a str,
@@ -39,7 +39,7 @@ pub struct Setting<'a> {
     pub seed: u64,
 }
 
-/// Runs it; `false` if a promise was broken.
+/// Runs it; `false` if a guarantee was violated.
 pub async fn run(setting: &Setting<'_>) -> Result<bool> {
     let servers: Vec<SocketAddr> =
         setting.servers.split(',').map(str::parse).collect::<Result<_, _>>().context("servers")?;
@@ -54,7 +54,7 @@ pub async fn run(setting: &Setting<'_>) -> Result<bool> {
     let work = async { tokio::try_join!(holders.run(), queues.run()) };
     timeout(FINISH_MAX + Duration::from_secs(setting.seconds), work)
         .await
-        .context("somebody still waits though all faults are over")??;
+        .context("a contender still waits although all faults are over")??;
     println!("{}", faults.end().await);
 
     let mut is_good = true;
@@ -70,7 +70,7 @@ pub async fn run(setting: &Setting<'_>) -> Result<bool> {
     Ok(is_good)
 }
 
-/// What became of one workload.
+/// The result of one workload.
 pub struct Verdict {
     name: String,
     text: String,
@@ -85,7 +85,7 @@ fn judged(Verdict { name, text, problem }: &Verdict) -> bool {
     problem.is_none()
 }
 
-/// A client whose connections are not cut, except that servers are killed.
+/// A client whose connections are not cut, except when servers are killed.
 async fn judge(servers: &str) -> Result<Client> {
     let options = Client::options().session_timeout(SESSION_TIMEOUT);
     let retry = RetryPolicy::forever(Duration::from_millis(50));

@@ -1,8 +1,8 @@
 //! Rust, Java (Curator and ZooKeeper's own recipes) and Python (kazoo) processes contend for the same
 //! paths of one server.
 //!
-//! In: a server and the commands that start the contenders. Out: a line for each check, and failure
-//! if one does not hold. Each check has a directory of its own.
+//! In: a server and the commands that start the contenders. Out: a line for each check, and failure if one
+//! does not hold. Each check has its own directory.
 
 mod checks;
 mod contender;

@@ -1,4 +1,4 @@
-//! What every check has: a client of ours, a Java and a Python contender, and a path of its own.
+//! The parties of every check: a client of ours, a Java and a Python contender, and the path of the check.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -9,17 +9,17 @@ use herdsman_client::Client;
 
 use crate::contender::Contender;
 
-/// No check takes longer, so one that hangs fails.
+/// Longer than any check, so that one that hangs fails.
 const CHECK_MAX: Duration = Duration::from_secs(60);
 const SESSION_TIMEOUT: Duration = Duration::from_secs(6);
 
-/// A check: its name, and what it does with the world in its own directory.
+/// A check: its name, and a function that runs it in its own directory.
 pub struct Check {
     pub name: &'static str,
     pub run: for<'a> fn(&'a World, String) -> Running<'a>,
 }
 
-/// A check that runs.
+/// A running check.
 pub type Running<'a> = Pin<Box<dyn Future<Output = Result<()>> + 'a>>;
 
 /// All parties.

@@ -1,14 +1,14 @@
-//! JAAS files: what the JDK reads we read, with the same result, and what it refuses we refuse.
+//! JAAS files: what the JDK accepts we accept, with the same result, and what it rejects we reject.
 
 use anyhow::{Result, ensure};
 use herdsman_sasl::{ControlFlag, JaasFile, LoginModule, Secret};
 
 use crate::peer::{Peer, to_word};
 
-/// The section that is looked at.
+/// The section that is compared.
 const SECTION: &str = "S";
 
-/// Read alike, or refused alike.
+/// Accepted with the same result, or rejected by both.
 const FILES: &[&str] = &[
     "",
     "// nothing\n/* at\nall */",
@@ -71,7 +71,7 @@ pub fn check(jdk: &mut Peer) -> Result<()> {
     Ok(())
 }
 
-/// What we read, as the peer says it.
+/// Returns what we read, in the peer's format.
 fn read(text: &str) -> String {
     let file = match JaasFile::parse(text) {
         Ok(file) => file,

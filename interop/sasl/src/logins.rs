@@ -1,4 +1,4 @@
-//! Logins between our side and a peer's, with right and wrong passwords, to both services.
+//! Logins between our side and a peer's, with right and wrong passwords, for both services.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::peer::{Peer, TheirStep};
 /// User names and passwords.
 pub type Names = &'static [(&'static str, &'static str)];
 
-/// What a peer that keeps to the RFC has to take.
+/// Names that every peer that follows the RFC must accept.
 pub const NAMES: Names = &[
     ("bob", "secret"),
     ("super", "admin secret, with = and ;"),
@@ -26,25 +26,25 @@ pub const NAMES: Names = &[
     ("empty", ""),
 ];
 
-/// pure-sasl hashes names and passwords in UTF-8 even where the RFC wants ISO 8859-1, so that it cannot log
-/// in to Apache's server either with names such as `jürgen`.
+/// pure-sasl hashes names and passwords in UTF-8 even where the RFC requires ISO 8859-1, so it cannot log
+/// in to Apache's server with names such as `jürgen` either.
 pub const NAMES_FOR_PURE_SASL: Names =
     &[("bob", "secret"), ("quo\"te", "back\\slash\""), ("миша", "пароль"), ("🐑", "€uro")];
 
-/// Both services, as a peer is told to name them.
+/// Both services, as passed to a peer.
 const SERVICES: [(Service, &str, &str); 2] = [
     (Service::CLIENT_PORT, "zookeeper", "zk-sasl-md5"),
     (Service::QUORUM, "zookeeper-quorum", "zk-quorum-sasl-md5"),
 ];
-/// Ours are the same in every run, so that recordings differ only where peers do.
+/// Our random bytes are the same in every run, so that recordings differ only where peers do.
 const RANDOM: [u8; Nonce::RANDOM_BYTES] = [0x5a; Nonce::RANDOM_BYTES];
 
 /// Whether tokens are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transcript {
-    /// They are not.
+    /// No.
     Hidden,
-    /// They are.
+    /// Yes.
     Shown,
 }
 
@@ -75,7 +75,7 @@ pub fn check_their_client(peer: &mut Peer, names: Names, transcript: Transcript)
     Ok(())
 }
 
-/// Who logged in to our server, if anybody.
+/// Returns the user who logged in to our server, if any.
 fn serve(peer: &mut Peer, mut server: Server, transcript: Transcript) -> Result<Option<String>> {
     let mut token = Vec::new();
     loop {
@@ -89,14 +89,14 @@ fn serve(peer: &mut Peer, mut server: Server, transcript: Transcript) -> Result<
                 transcript.token("server", &challenge);
                 match peer.step(&challenge)? {
                     TheirStep::Continue(response) => token = response,
-                    other => anyhow::bail!("{} answers a challenge with {other:?}", peer.name),
+                    other => anyhow::bail!("{} answered a challenge with {other:?}", peer.name),
                 }
             }
             Ok(ServerStep::Accepted(accepted)) => {
                 transcript.token("server", &accepted.token);
                 let last = peer.step(&accepted.token)?;
                 let believes = last == TheirStep::Done(Vec::new(), String::new());
-                ensure!(believes, "{} does not believe our server: {last:?}", peer.name);
+                ensure!(believes, "{} did not accept our server's proof: {last:?}", peer.name);
                 return Ok(Some(accepted.id.into_string()));
             }
         }
@@ -123,7 +123,7 @@ pub fn check_their_server(peer: &mut Peer, names: Names, transcript: Transcript)
     Ok(())
 }
 
-/// As whom their server let us in, if it did.
+/// The user as whom their server accepted us, if it did.
 fn log_in(peer: &mut Peer, mut client: Client, transcript: Transcript) -> Result<Option<String>> {
     let mut token = Client::OPENING.to_vec();
     loop {
@@ -134,7 +134,7 @@ fn log_in(peer: &mut Peer, mut client: Client, transcript: Transcript) -> Result
                 transcript.token("server", &challenge);
                 match client.step(&challenge)? {
                     ClientStep::Response(response) => token = response,
-                    ClientStep::Accepted => anyhow::bail!("our client is satisfied too early"),
+                    ClientStep::Accepted => anyhow::bail!("our client accepted too early"),
                 }
             }
             TheirStep::Done(last, id) => {

@@ -1,5 +1,5 @@
-//! Plays logins between our SASL mechanism and other people's, and compares how JAAS files are read. The
-//! peers are programs that do as they are told on standard input: see the README.
+//! Runs logins between our SASL mechanism and other implementations, and compares how JAAS files are read.
+//! The peers are programs controlled through standard input: see the README.
 
 mod files;
 mod logins;
@@ -20,7 +20,7 @@ struct Arguments {
     /// The command that starts pure-sasl's side.
     #[arg(long, value_name = "COMMAND")]
     python: String,
-    /// The command that starts Cyrus SASL's side; left out where the library is not installed.
+    /// The command that starts Cyrus SASL's side; omitted if the library is not installed.
     #[arg(long, value_name = "COMMAND")]
     cyrus: Option<String>,
     /// Print the tokens of every login.

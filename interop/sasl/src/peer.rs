@@ -1,27 +1,27 @@
-//! A program that holds the other side of a login.
+//! A program that runs the other side of a login.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-/// A running peer. What it complains about goes to our standard error.
+/// A running peer. Its errors go to our standard error.
 pub struct Peer {
-    /// For messages.
+    /// Its name, for messages.
     pub name: &'static str,
     child: Child,
     commands: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
 
-/// What a peer does with a token.
+/// What a peer does after a token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum TheirStep {
-    /// Sends this and awaits more.
+    /// Sends this and waits for more.
     Continue(Vec<u8>),
-    /// Is done, with a last token if it is the server, and the name that it lets in.
+    /// Has finished, with a last token if it is the server, and the accepted name.
     Done(Vec<u8>, String),
-    /// Will not go on.
+    /// Rejects the login.
     Refused,
 }
 
@@ -41,7 +41,7 @@ impl Peer {
         Ok(Peer { name, child, commands, answers: BufReader::new(answers) })
     }
 
-    /// Asks and waits for the answer.
+    /// Sends a command and waits for the answer.
     pub fn ask(&mut self, command: &str, arguments: &[&[u8]]) -> Result<String> {
         let mut line = command.to_string();
         for argument in arguments {
@@ -54,7 +54,7 @@ impl Peer {
         Ok(answer.trim_end().to_string())
     }
 
-    /// Hands it a token.
+    /// Passes it a token.
     pub fn step(&mut self, token: &[u8]) -> Result<TheirStep> {
         let answer = self.ask("step", &[token])?;
         match answer.split(' ').collect::<Vec<_>>()[..] {
@@ -77,7 +77,7 @@ impl Peer {
     }
 }
 
-/// Bytes as they stand in a line.
+/// Encodes bytes as a word of a line.
 pub fn to_word(bytes: &[u8]) -> String {
     if bytes.is_empty() { "-".to_string() } else { hex::encode(bytes) }
 }

@@ -67,12 +67,12 @@ impl<'a> Decoder<'a> {
         Decoder { rest: bytes }
     }
 
-    /// What has not been read.
+    /// The unread bytes.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// Takes this many bytes as they are.
+    /// Takes this many raw bytes.
     pub fn take(&mut self, count: usize) -> Result<&'a [u8]> {
         ensure!(self.rest.len() >= count, "record ends {} bytes early", count - self.rest.len());
         let (taken, rest) = self.rest.split_at(count);

@@ -53,7 +53,7 @@ async fn begin_to_type(browser: &Browser) -> Result<()> {
     browser.click("dialog button[type=submit]").await?;
     browser.click("#tab-data").await?;
     browser.wait_for(".editor-area:not([readonly])").await?;
-    browser.fill(".editor-area", "typed in a storm").await
+    browser.fill(".editor-area", "typed during a failure").await
 }
 
 async fn see_not_serving(browser: &Browser) -> Result<()> {
@@ -88,5 +88,5 @@ async fn see_elections(browser: &Browser) -> Result<()> {
 }
 
 async fn expect_typed(browser: &Browser) -> Result<()> {
-    browser.wait_editor("typed in a storm").await
+    browser.wait_editor("typed during a failure").await
 }

@@ -1,4 +1,4 @@
-//! Changes by other clients appear without reloading: a mark on the window proves that.
+//! Changes by other clients appear without reloading, which a mark on the window proves.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;
@@ -31,21 +31,21 @@ pub async fn a_change_appears_without_reloading(scene: &Scene<'_>) -> Result<()>
     expect_mark(browser).await
 }
 
-pub async fn a_change_spares_what_is_typed(scene: &Scene<'_>) -> Result<()> {
+pub async fn a_change_keeps_typed_text(scene: &Scene<'_>) -> Result<()> {
     let browser = scene.browser;
     browser.open("#/browse/app/live").await?;
     browser.wait_editor("after").await?;
     mark(browser).await?;
     browser.fill(".editor-area", "not yet saved").await?;
-    scene.tree.0.set("/app/live", "by somebody else").await?;
+    scene.tree.0.set("/app/live", "by another client").await?;
     browser.wait_text(".notice-warn", "What you typed is kept").await?;
     ensure!(browser.editor().await? == "not yet saved", "the typed text is lost");
     browser.click("#revert").await?;
-    browser.wait_editor("by somebody else").await?;
+    browser.wait_editor("by another client").await?;
     expect_mark(browser).await
 }
 
-pub async fn children_come_and_go_in_the_tree(scene: &Scene<'_>) -> Result<()> {
+pub async fn children_appear_and_disappear_in_the_tree(scene: &Scene<'_>) -> Result<()> {
     let browser = scene.browser;
     browser.open("#/browse/app").await?;
     browser.click("#tab-children").await?;

@@ -1,5 +1,5 @@
-//! What is checked, in order. Each check begins where it likes and leaves the tree as the next ones expect
-//! it: only its own znodes are changed.
+//! The list of checks, in order. Each check navigates to its own page and leaves the tree as the next ones
+//! expect it: it changes only its own znodes.
 
 mod failures;
 mod keyboard;
@@ -23,12 +23,12 @@ use crate::driver::{Driver, Screen};
 use crate::population;
 use crate::test_servers::{TestServers, Tree};
 
-/// Long enough for a busy machine to fill the tree.
+/// Enough for a busy machine to fill the tree.
 const PREPARATION_MAX: Duration = Duration::from_secs(120);
 
-/// What a check is given.
+/// What a check gets.
 pub struct Scene<'a> {
-    /// The browser, at the console of a follower.
+    /// The browser, showing the console of a follower.
     pub browser: &'a Browser,
     /// The same ensemble through an ordinary client.
     pub tree: &'a Tree,
@@ -42,7 +42,7 @@ macro_rules! check {
     };
 }
 
-/// The first ones are not logged in; `log_in` is for all behind it.
+/// The first ones are not logged in; `log_in` applies to all after it.
 const WIDE: &[(&str, Check)] = &[
     check!(reading::the_root_lists_its_children),
     check!(reading::a_znode_shows_json_facts_and_owner),
@@ -53,17 +53,17 @@ const WIDE: &[(&str, Check)] = &[
     check!(reading::missing_znodes_and_sessions_are_reported),
     check!(writing::without_logging_in_nothing_can_be_changed),
     check!(writing::log_in),
-    check!(writing::an_edit_is_saved_in_the_form_it_had),
+    check!(writing::an_edit_is_saved_in_its_original_form),
     check!(writing::invalid_json_is_not_saved),
-    check!(writing::a_conflict_shows_both_and_lets_choose),
+    check!(writing::a_conflict_shows_both_versions_and_offers_a_choice),
     check!(writing::a_child_is_created),
     check!(writing::a_subtree_is_deleted_after_counting),
     check!(writing::an_acl_is_edited),
-    check!(writing::leaving_unsaved_text_asks),
+    check!(writing::leaving_unsaved_text_needs_confirmation),
     check!(live_updates::a_change_appears_without_reloading),
-    check!(live_updates::a_change_spares_what_is_typed),
-    check!(live_updates::children_come_and_go_in_the_tree),
-    check!(pages::recipes_show_who_holds_and_who_waits),
+    check!(live_updates::a_change_keeps_typed_text),
+    check!(live_updates::children_appear_and_disappear_in_the_tree),
+    check!(pages::recipes_show_holders_and_waiters),
     check!(pages::sessions_show_what_they_hold),
     check!(pages::the_server_shows_its_state),
     check!(pages::the_ensemble_shows_its_members_and_plots),

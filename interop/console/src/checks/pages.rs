@@ -7,7 +7,7 @@ use super::Scene;
 
 const SCROLL: &str = "document.querySelector(arguments[0]).scrollIntoView()";
 
-pub async fn recipes_show_who_holds_and_who_waits(scene: &Scene<'_>) -> Result<()> {
+pub async fn recipes_show_holders_and_waiters(scene: &Scene<'_>) -> Result<()> {
     let browser = scene.browser;
     browser.open("#/recipes").await?;
     browser.wait_text(".deadlocks h2", "Deadlock").await?;
@@ -36,7 +36,7 @@ pub async fn sessions_show_what_they_hold(scene: &Scene<'_>) -> Result<()> {
     let id = format!("0x{:x}", session.id().0);
     browser.fill(".page-tools input", &id).await?;
     browser.wait_count("tr[data-session]", 1).await?;
-    browser.fill(".page-tools input", "nothing like it").await?;
+    browser.fill(".page-tools input", "no such session").await?;
     browser.wait_text(".empty", "No session matches").await?;
     browser.fill(".page-tools input", "").await?;
     browser.click(&format!("tr[data-session='{id}'] a")).await?;
@@ -81,9 +81,9 @@ pub async fn the_ensemble_shows_its_members_and_plots(scene: &Scene<'_>) -> Resu
         )
         .await?;
     browser.picture("ensemble").await?;
-    let look = "document.querySelector('.charts').scrollIntoView({block: 'center'}); \
+    let script = "document.querySelector('.charts').scrollIntoView({block: 'center'}); \
                 document.querySelector('.chart-svg').focus()";
-    browser.script(look, Value::Null).await?;
+    browser.script(script, Value::Null).await?;
     browser.press("\u{e012}").await?;
     browser.wait_for(".chart-cursor").await?;
     browser.picture("ensemble-plots").await
@@ -100,7 +100,7 @@ pub async fn dark_is_remembered(scene: &Scene<'_>) -> Result<()> {
     ensure!(light != dark, "the colours are the same");
     browser.reload().await?;
     browser.wait_text(".node-name", "config").await?;
-    ensure!(browser.script(paper, Value::Null).await? == dark, "dark is forgotten");
+    ensure!(browser.script(paper, Value::Null).await? == dark, "the dark theme was not stored");
     browser.click("#tab-data").await?;
     browser.picture("dark-browse").await?;
     for page in ["recipes", "ensemble", "sessions"] {
@@ -109,6 +109,6 @@ pub async fn dark_is_remembered(scene: &Scene<'_>) -> Result<()> {
         browser.picture(&format!("dark-{page}")).await?;
     }
     browser.click("#theme button").await?;
-    ensure!(browser.script(paper, Value::Null).await? == light, "there is no way back");
+    ensure!(browser.script(paper, Value::Null).await? == light, "the light theme was not restored");
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! On a screen of 390 pixels every page fits, and everything can be reached.
+//! On a screen 390 pixels wide every page fits, and everything can be reached.
 
 use anyhow::{Result, ensure};
 use serde_json::Value;

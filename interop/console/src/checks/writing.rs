@@ -1,5 +1,5 @@
-//! Logging in, and everything that changes the tree. What the page shows is compared with what an ordinary
-//! client reads afterwards.
+//! Logging in, and everything that changes the tree. The page is compared with what an ordinary client
+//! reads afterwards.
 
 use anyhow::{Result, ensure};
 use herdsman_client::{Acl, Perms};
@@ -49,7 +49,7 @@ pub async fn log_in(scene: &Scene<'_>) -> Result<()> {
     browser.wait_text("#login .who", "alice").await
 }
 
-pub async fn an_edit_is_saved_in_the_form_it_had(scene: &Scene<'_>) -> Result<()> {
+pub async fn an_edit_is_saved_in_its_original_form(scene: &Scene<'_>) -> Result<()> {
     let browser = scene.browser;
     scene.tree.0.create("/app/edited", r#"{"on":false,"n":1}"#).await?;
     browser.open("#/browse/app/edited").await?;
@@ -86,7 +86,7 @@ pub async fn invalid_json_is_not_saved(scene: &Scene<'_>) -> Result<()> {
     scene.tree.expect("/app/invalid", r#"{"a":1}"#).await
 }
 
-pub async fn a_conflict_shows_both_and_lets_choose(scene: &Scene<'_>) -> Result<()> {
+pub async fn a_conflict_shows_both_versions_and_offers_a_choice(scene: &Scene<'_>) -> Result<()> {
     let browser = scene.browser;
     scene.tree.0.create("/app/contested", "one\ntwo\nthree").await?;
     browser.open("#/browse/app/contested").await?;
@@ -133,7 +133,10 @@ pub async fn a_subtree_is_deleted_after_counting(scene: &Scene<'_>) -> Result<()
     browser.open("#/browse/app/doomed").await?;
     browser.click("#delete").await?;
     browser.wait_text("#delete-count", "This znode and 3 below it").await?;
-    ensure!(!browser.find("#delete-now").await?.is_enabled().await?, "it may be deleted at once");
+    ensure!(
+        !browser.find("#delete-now").await?.is_enabled().await?,
+        "it can be deleted without confirmation"
+    );
     browser.fill("dialog input[name=confirm]", "doomed").await?;
     browser.picture("delete").await?;
     browser.click("#delete-now").await?;
@@ -156,7 +159,7 @@ pub async fn an_acl_is_edited(scene: &Scene<'_>) -> Result<()> {
     ensure!(acl == [Acl::world(without_write)], "the ACL is {acl:?}");
     browser.click("#add-entry").await?;
     browser.fill(".acl-table tr:nth-child(2) input[aria-label=Scheme]", "nonesuch").await?;
-    browser.fill(".acl-table tr:nth-child(2) input[aria-label=Id]", "somebody").await?;
+    browser.fill(".acl-table tr:nth-child(2) input[aria-label=Id]", "someone").await?;
     browser.picture("acl").await?;
     browser.click("#save-acl").await?;
     browser.wait_text(".acl-panel .problem", "ACL").await?;
@@ -164,7 +167,7 @@ pub async fn an_acl_is_edited(scene: &Scene<'_>) -> Result<()> {
     browser.wait_for("#save-acl:disabled").await
 }
 
-pub async fn leaving_unsaved_text_asks(scene: &Scene<'_>) -> Result<()> {
+pub async fn leaving_unsaved_text_needs_confirmation(scene: &Scene<'_>) -> Result<()> {
     let browser = scene.browser;
     scene.tree.0.create("/app/typed", "old").await?;
     browser.open("#/browse/app/typed").await?;

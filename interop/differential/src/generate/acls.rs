@@ -13,7 +13,7 @@ const USERS: [&str; 4] = [
     "u3:Im5xY/YYc2xRYjWcy4eAeBEG1fk=",
 ];
 
-/// Ids that some scheme refuses, and some that look wrong and are fine.
+/// Ids that some scheme rejects, and some that look wrong but are valid.
 const ODD_IDS: [(&str, &str); 18] = [
     ("", ""),
     ("world", "somebody"),
@@ -36,8 +36,8 @@ const ODD_IDS: [(&str, &str); 18] = [
 ];
 
 impl Generator {
-    /// An ACL: open most of the time, so that scripts do not lock themselves out. Never null: inside
-    /// a multi Apache stumbles over it (docs/compatibility.md); alone it has a scenario.
+    /// An ACL: open most of the time, so that scripts do not lock themselves out. Never null: inside a
+    /// multi Apache fails on it (docs/compatibility.md); outside there is a scenario.
     pub(super) fn acl(&mut self) -> Option<Vec<Acl>> {
         match self.rng.weighted(&[62, 8, 10, 5, 5, 5, 2, 2]) {
             0 => Some(vec![Acl::world(Perms::ALL)]),
@@ -81,7 +81,7 @@ impl Generator {
         }
     }
 
-    /// Credentials: mostly good ones.
+    /// Credentials, mostly valid.
     pub(super) fn auth(&mut self) -> Call {
         let user = self.rng.below(USERS.len());
         let good = format!("u{user}:p{user}");

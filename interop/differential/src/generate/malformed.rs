@@ -1,4 +1,4 @@
-//! What no proper client sends.
+//! Requests that no ordinary client sends.
 
 use herdsman_proto::{JuteWrite, OpCode};
 
@@ -6,7 +6,7 @@ use super::{Generator, Place};
 use crate::action::Action;
 use crate::call::Call;
 
-/// Numbers that are no op, or no op for clients: also check outside of a multi, and notification.
+/// Numbers that are not an op, or not one for clients: also check outside of a multi, and notification.
 const WRONG_OPS: [i32; 9] = [0, 10, 13, 23, 99, 108, -1, -2, i32::MAX];
 
 impl Generator {
@@ -32,7 +32,7 @@ impl Generator {
         }
     }
 
-    /// What an undecodable request may be. Apache's ensembles stop at an undecodable write (see
+    /// The kinds of undecodable requests. Apache's ensembles stop at an undecodable write (see
     /// `scenarios`).
     fn unreadable_victim(&mut self) -> Call {
         if self.servers == 1 {
@@ -44,7 +44,7 @@ impl Generator {
         }
     }
 
-    /// A body that ends too early.
+    /// A body that is truncated.
     fn truncated(&mut self) -> Call {
         let mut call = self.unreadable_victim();
         if !call.body.is_empty() {
@@ -62,7 +62,7 @@ impl Generator {
         call
     }
 
-    /// A vector that claims a count which is not there.
+    /// A vector with a count larger than its content.
     fn lying_vector(&mut self) -> Call {
         let count = *self.rng.pick(&[-2, i32::MIN, i32::MAX, 1_000_000, 3]);
         let mut body = Vec::new();
@@ -78,7 +78,7 @@ impl Generator {
         Call::raw(OpCode::SetWatches.code(), body, "lying vector")
     }
 
-    /// Frames whose length cannot be, or that are too short for a header.
+    /// Frames with impossible lengths, or too short for a header.
     fn broken_frame(&mut self, slot: usize) -> Action {
         let (length, rest, label): (i32, usize, _) = match self.rng.below(6) {
             0 => (-1, 4, "negative length"),

@@ -1,19 +1,18 @@
-//! The script generator: a seed and what the servers have said so far give the next action.
+//! The script generator: a seed and the replies so far determine the next action.
 //!
-//! In: random numbers, the state of the slots, paths and versions learned from replies that were
-//! equal on both sides. Out: actions. What is left out on purpose, because Apache itself answers
-//! by chance or breaks:
-//! - op 20 (deleteContainer) and op -10 (createSession) from a client: Apache takes them, we do not.
+//! In: random numbers, the state of the slots, paths and versions learned from replies that were equal on
+//! both sides. Out: actions. Omitted on purpose, because Apache's own answer is random or wrong:
+//! - op 20 (deleteContainer) and op -10 (createSession) from a client: Apache accepts them, we do not.
 //! - createTTL with flags that are not TTL flags and a negative ttl: Apache logs a txn that it cannot
 //!   apply, and stops.
-//! - auth, unknown ops and session ends in the middle of a burst: Apache answers the first two from
-//!   another thread than the rest.
-//! - setACL in a burst: Apache's pending znode keeps its old ACL, so whether the next op sees the new
-//!   one depends on how fast the first is applied.
-//! - with local sessions: createContainer with an ephemeral's flag, for which Apache says -112, and
-//!   Herdsman makes a container, as both do otherwise; a multi that cannot be decoded, of which Apache's
-//!   learners have the first ops carried out; an ephemeral in a burst, because the txn that upgrades the
-//!   session may come before the reply to an earlier request or after it.
+//! - auth, unknown ops and session ends in the middle of a burst: Apache answers the first two from another
+//!   thread than the rest.
+//! - setACL in a burst: Apache's pending znode keeps its old ACL, so whether the next op sees the new one
+//!   depends on how fast the first is applied.
+//! - with local sessions: createContainer with an ephemeral's flag, for which Apache returns -112, and
+//!   Herdsman creates a container, as both do otherwise; a multi that cannot be decoded, of which Apache's
+//!   learners execute the first ops; an ephemeral in a burst, because the txn that upgrades the session may
+//!   precede or follow the reply to an earlier request.
 //! - ops under a hard quota in a burst: Apache checks the quota against what is applied so far.
 
 mod acls;
@@ -36,18 +35,18 @@ use crate::rng::Rng;
 use crate::roles::Kind;
 use crate::side::SlotState;
 
-/// Most created paths that are remembered.
+/// The maximum number of created paths that are kept.
 const CREATED_MAX: usize = 24;
-/// Most requests in one burst.
+/// The maximum number of requests in one burst.
 const BURST_MAX: usize = 12;
 
-/// Makes one script.
+/// Generates one script.
 #[derive(Debug)]
 pub struct Generator {
     rng: Rng,
     root: String,
     slots: usize,
-    /// On each side.
+    /// The servers on each side.
     servers: usize,
     local_sessions: bool,
     created: Vec<String>,
@@ -57,7 +56,7 @@ pub struct Generator {
     cuts: usize,
 }
 
-/// Where a request will stand, which limits what it may be.
+/// The position of a request, which limits what it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Alone,
@@ -65,7 +64,7 @@ enum Place {
 }
 
 impl Generator {
-    /// A generator for this seed, number of sessions and kind of servers.
+    /// Creates a generator for this seed, number of sessions and kind of servers.
     #[must_use]
     pub fn new(seed: u64, slots: usize, kind: Kind) -> Self {
         let root = format!("/d{seed}");
@@ -85,13 +84,13 @@ impl Generator {
         }
     }
 
-    /// The next action.
+    /// Returns the next action.
     pub fn next(&mut self, pair: &Pair) -> Action {
         self.newest_offset = pair.newest_offset();
         for slot in 0..self.slots {
             match pair.state(slot) {
                 SlotState::Vacant => return self.open(slot),
-                SlotState::Detached => return self.come_back(slot),
+                SlotState::Detached => return self.reattach(slot),
                 SlotState::Attached => {}
             }
         }
@@ -107,9 +106,9 @@ impl Generator {
             2 => Action::call(slot, self.watch_op()),
             3 => Action::call(slot, self.multi(Place::Alone)),
             4 => Action::call(slot, self.multi_read()),
-            // The server closes such a connection at the first write. How many requests behind it still
-            // take a zxid is chance, and Herdsman takes the end of a session only from its new server.
-            5 | 6 if pair.has_moved(slot) => self.come_back(slot),
+            // The server closes such a connection at the first write. How many requests after it still take
+            // a zxid is random, and Herdsman accepts the end of a session only from its new server.
+            5 | 6 if pair.has_moved(slot) => self.reattach(slot),
             5 => self.burst(slot),
             6 => self.session_action(slot),
             7 => Action::call(slot, self.auth()),
@@ -119,7 +118,7 @@ impl Generator {
         }
     }
 
-    /// Remembers what replies told.
+    /// Records what replies showed.
     pub fn learn(&mut self, learned: &[Learned]) {
         for fact in learned {
             if let Some(version) = fact.version {
@@ -152,7 +151,7 @@ impl Generator {
     }
 
     fn open(&mut self, slot: usize) -> Action {
-        // Not before the script's root is made: what is queued must not meet a connection that is closed.
+        // Not before the script's root exists: queued requests must not be on a connection that is closed.
         if self.servers > 1 && self.queued.is_empty() && self.rng.percent(15) {
             return self.claim(slot);
         }

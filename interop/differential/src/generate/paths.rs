@@ -1,11 +1,11 @@
-//! Paths: mostly from a small pool, so that requests meet; sometimes every kind of wrong.
+//! Paths: mostly from a small pool, so that requests collide; sometimes invalid in every way.
 
 use super::{Generator, Place};
 
-/// Names of which the pool is made. Quotas are put on `q` only.
+/// The names in the pool. Only `q` gets quotas.
 const NAMES: [&str; 4] = ["a", "b", "c", "q"];
 
-/// Wrong at the end of an otherwise good path, or good although it looks wrong.
+/// Suffixes that make a valid path invalid, or look invalid but are not.
 const ODD_SUFFIXES: [&[u8]; 20] = [
     b"/",
     b"//x",
@@ -29,7 +29,7 @@ const ODD_SUFFIXES: [&[u8]; 20] = [
     "/z\u{fc}rich \u{6771}\u{4eac}".as_bytes(),
 ];
 
-/// Wrong as a whole, or nobody's business.
+/// Paths that are invalid as a whole, or outside of the script's subtree.
 const ODD_PATHS: [&[u8]; 9] = [
     b"",
     b"a",
@@ -42,12 +42,12 @@ const ODD_PATHS: [&[u8]; 9] = [
     b"/nothing/below",
 ];
 
-/// The service's own.
+/// The service's own znodes.
 pub(super) const SPECIAL: [&[u8]; 5] =
     [b"/", b"/zookeeper", b"/zookeeper/quota", b"/zookeeper/config", b""];
 
 impl Generator {
-    /// A path that is fine by itself.
+    /// A valid path.
     pub(super) fn good_path(&mut self, place: Place) -> String {
         if self.rng.percent(25) && !self.created.is_empty() {
             let path = self.rng.pick(&self.created).clone();
@@ -68,7 +68,7 @@ impl Generator {
         path.strip_prefix(&self.root).is_some_and(|rest| rest.starts_with("/q"))
     }
 
-    /// A path, good most of the time.
+    /// A path, valid most of the time.
     pub(super) fn path(&mut self, place: Place) -> Vec<u8> {
         let mut path = self.good_path(place).into_bytes();
         match self.rng.weighted(&[93, 5, 1, 1]) {
@@ -103,7 +103,7 @@ impl Generator {
         }
     }
 
-    /// Data: null, empty, short, and now and then near the limit of a frame.
+    /// Data: null, empty, short, and sometimes near the frame limit.
     pub(super) fn data(&mut self, place: Place) -> Option<Vec<u8>> {
         let large = if place == Place::Alone { 1 } else { 0 };
         let length = match self.rng.weighted(&[8, 12, 70, 9, large]) {

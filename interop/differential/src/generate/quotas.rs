@@ -1,4 +1,4 @@
-//! Quotas on the script's own `q`: limits set, read back, exceeded, taken away.
+//! Quotas on the script's own `q`: limits are set, read back, exceeded, removed.
 
 use herdsman_proto::{Acl, OpCode, Perms};
 
@@ -6,7 +6,7 @@ use super::writes::plain_create;
 use super::{Generator, Place};
 use crate::call::Call;
 
-/// Limits as servers write and read them: soft, hard, and half of either.
+/// Limits as servers write and read them: soft, hard, and incomplete ones.
 const LIMITS: [&[u8]; 7] = [
     b"count=5,bytes=100",
     b"count=-1,bytes=-1",
@@ -37,7 +37,7 @@ impl Generator {
         }
     }
 
-    /// Something below `q`.
+    /// Writes something below `q`.
     fn grow(&mut self) -> Call {
         let name = self.rng.below(8);
         let path = format!("{}/q/{name}", self.root);

@@ -74,7 +74,7 @@ impl Generator {
         }
     }
 
-    /// setWatches or setWatches2 with random lists, relative to some moment of the script.
+    /// setWatches or setWatches2 with random lists, relative to a random moment of the script.
     pub(super) fn set_watches(&mut self) -> Call {
         let lists = if self.rng.percent(50) { 5 } else { 3 };
         let lists: Vec<Vec<Vec<u8>>> = (0..lists)

@@ -1,4 +1,4 @@
-//! Connections that come, go and lie.
+//! Connections that open, close and send false claims.
 
 use herdsman_proto::{Acl, OpCode, Perms};
 
@@ -8,7 +8,7 @@ use crate::action::{Action, Cut, Hello, Secret, Seen, Target, Xids};
 use crate::call::Call;
 
 impl Generator {
-    /// The session of an attached slot ends, moves, or is claimed by somebody else.
+    /// The session of an attached slot ends, moves, or is claimed by another slot.
     pub(super) fn session_action(&mut self, slot: usize) -> Action {
         if self.servers > 1 && self.rng.percent(35) {
             return match self.rng.below(5) {
@@ -20,7 +20,7 @@ impl Generator {
             0 => Action::call(slot, Call::close_session()),
             1 => Action::Drop { slot },
             // A second connection for the same session: the first one is closed.
-            2 => self.come_back(slot),
+            2 => self.reattach(slot),
             3 => self.hello(slot, Hello { password: Secret::Wrong, ..Hello::again() }),
             4 => self.hello(slot, Hello { target: Target::Unknown, ..Hello::again() }),
             5 => self.hello(slot, Hello { seen: Seen::Ahead, ..Hello::again() }),
@@ -32,8 +32,8 @@ impl Generator {
         }
     }
 
-    /// Requests, and behind them the same session on another connection, before other servers can be
-    /// known to have their txns. What it reads there must be as new as what it has seen.
+    /// Requests, and immediately afterwards the same session on another connection, before other servers
+    /// can have applied their txns. What it reads there must be at least as new as what it has seen.
     fn move_at_once(&mut self, slot: usize) -> Action {
         let mut hello = Hello::again();
         self.vary(&mut hello);
@@ -44,7 +44,7 @@ impl Generator {
             Action::call(slot, self.write(Place::Alone))
         };
         let mut actions = vec![first, Action::Drop { slot }, Action::Hello { slot, hello }];
-        // Nothing behind setWatches: what it withholds is judged by the state after the action.
+        // Nothing after setWatches: the events it withholds are checked against the state after the action.
         actions.push(match self.rng.percent(30) {
             true => Action::call(slot, self.set_watches()),
             false => self.burst(slot),
@@ -52,7 +52,7 @@ impl Generator {
         Action::Chain(actions)
     }
 
-    /// A cut, with a znode of its own before and not after.
+    /// A cut, which uses its own new znode.
     fn cut(&mut self, slot: usize) -> Action {
         let folder = format!("/cut{}-{}", &self.root[1..], self.cuts);
         self.cuts += 1;
@@ -76,8 +76,8 @@ impl Generator {
         Action::Hello { slot, hello }
     }
 
-    /// Re-attach, and often set watches again, as clients do.
-    pub(super) fn come_back(&mut self, slot: usize) -> Action {
+    /// Reconnects, and often sets watches again, as clients do.
+    pub(super) fn reattach(&mut self, slot: usize) -> Action {
         if self.rng.percent(60) {
             let call = self.set_watches();
             self.queued.push(Action::call(slot, call));
@@ -85,7 +85,7 @@ impl Generator {
         self.hello(slot, Hello::again())
     }
 
-    /// A new session asked for in an unusual way.
+    /// A new session requested in an unusual way.
     pub(super) fn odd_hello(&mut self) -> Hello {
         let mut hello = Hello::new_session();
         self.vary(&mut hello);
@@ -100,17 +100,17 @@ impl Generator {
         hello
     }
 
-    /// A slot without a session takes that of another one, whose connection nobody closes.
+    /// A slot without a session takes that of another one, whose connection stays open.
     pub(super) fn claim(&mut self, slot: usize) -> Action {
         let other = self.rng.below(self.slots);
         self.hello(slot, Hello { target: Target::Of(other), ..Hello::again() })
     }
 
-    /// In an ensemble, which server a connection goes to, and how its requests are numbered.
+    /// In an ensemble: the server of a connection, and how its requests are numbered.
     pub(super) fn choose_server(&mut self, hello: &mut Hello) {
         hello.server = self.any_server();
         if self.servers > 1 && self.rng.percent(40) {
-            hello.xids = Xids::Anew;
+            hello.xids = Xids::Restart;
         }
     }
 
@@ -119,7 +119,7 @@ impl Generator {
     }
 
     fn vary(&mut self, hello: &mut Hello) {
-        // Short timeouts are clamped up to the minimum, which is long enough for every action.
+        // Short timeouts are raised to the minimum, which is long enough for every action.
         if self.rng.percent(30) {
             hello.timeout_ms = *self.rng.pick(&[20_000, 40_000, 40_001, 1_000_000, i32::MAX]);
         }

@@ -6,7 +6,7 @@ use super::paths::SPECIAL;
 use super::{Generator, Place};
 use crate::call::{Call, Create};
 
-/// A version that no znode here reaches: a write that must fail.
+/// A version that no znode reaches: such a write must fail.
 const UNREACHED_VERSION: i32 = 123_456;
 
 /// Op, flags and TTL.
@@ -46,12 +46,12 @@ impl Generator {
                 Call::set_acl(Some(&path), acl.as_deref(), version)
             }
             4 => self.reconfig(),
-            _ => self.hopeless_write(),
+            _ => self.failing_write(),
         }
     }
 
-    /// A write to the service's own znodes that fails on every server, so that they stay as they are.
-    fn hopeless_write(&mut self) -> Call {
+    /// A write to the service's own znodes that fails on every server, so that they do not change.
+    fn failing_write(&mut self) -> Call {
         let path: &[u8] = self.rng.pick::<&[u8]>(&SPECIAL);
         let open = [Acl::world(Perms::ALL)];
         match self.rng.below(5) {
@@ -90,7 +90,7 @@ impl Generator {
                 others => others,
             };
         }
-        // Sequential names may be a number only, or have a stem.
+        // Sequential names may consist only of a number, or have a prefix.
         if matches!(flags, 2 | 3 | 6) {
             match self.rng.below(3) {
                 0 => path.extend_from_slice(b"/"),
@@ -108,8 +108,8 @@ impl Generator {
         })
     }
 
-    /// Op and flags that fit each other: when they do not, Apache's view of a pending znode differs
-    /// from the applied one, so in a burst its answers depend on timing.
+    /// Matching op and flags: if they do not match, Apache's view of a pending znode differs from the
+    /// applied one, so in a burst its answers depend on timing.
     fn consistent_create_mode(&mut self) -> CreateMode {
         match self.rng.weighted(&[10, 1, 1]) {
             0 => {
@@ -138,8 +138,8 @@ impl Generator {
         if matches!(flags, 5 | 6) {
             ttls.extend([-1, -2, i64::MIN]);
         }
-        // A TTL that could run out during the test would change zxids at a moment of chance; the
-        // sweep is far away (see the program's help), so short ones are fine too.
+        // A TTL that expires during the test would change zxids at a random moment; the sweep interval is
+        // very long (see the program's help), so short TTLs are fine too.
         (op, flags, Some(*self.rng.pick(&ttls)))
     }
 
@@ -169,7 +169,7 @@ impl Generator {
                 let version = self.version(&path);
                 Call::numbered(OpCode::Check, Some(&path), version)
             }
-            // Not allowed here: reads, and ops that stand alone.
+            // Not allowed here: reads, and ops that must be alone.
             _ => match self.rng.below(3) {
                 0 => self.read(place),
                 1 => Call::set_acl(Some(b"/"), Some(&[]), UNREACHED_VERSION),

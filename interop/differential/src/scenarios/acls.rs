@@ -1,4 +1,4 @@
-//! ACLs: which lists are taken, what each permission allows, who may see what.
+//! ACLs: which lists are accepted, what each permission allows, who may see what.
 
 use herdsman_proto::{Acl, Id, OpCode, Perms};
 
@@ -10,7 +10,7 @@ fn entry(perms: i32, scheme: &str, id: &str) -> Acl {
     Acl { perms: Perms(perms), id: Id::new(scheme, id) }
 }
 
-/// Only whoever creates it, for a session with credentials.
+/// Only the creator, for a session with credentials.
 pub(super) fn only_auth() -> Vec<Acl> {
     vec![entry(31, "auth", "")]
 }
@@ -88,7 +88,7 @@ fn lists(root: &str) -> Vec<Action> {
     actions
 }
 
-/// Create with the list, look at it, set it again on an open znode, look again, delete.
+/// Creates with the list, reads it, sets it again on an open znode, reads it again, deletes.
 fn round(root: &str, client: &Client, list: Option<&[Acl]>) -> Vec<Action> {
     let (made, set) = (format!("{root}/made"), format!("{root}/set"));
     let get = |path: &str| client.call(Call::path_only(OpCode::GetAcl, raw(path)));
@@ -193,7 +193,7 @@ fn credentials(root: &str) -> Vec<Action> {
         two.auth("u0:p0"),
         two.read(OpCode::GetData, &locked),
         again(),
-        // A new connection starts with no identities but its address.
+        // A new connection starts with only its address as an id.
         two.read(OpCode::GetData, &locked),
         two.auth("super:secret"),
         who(&two),

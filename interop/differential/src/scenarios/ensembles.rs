@@ -1,5 +1,5 @@
-//! Sessions that move between the servers of an ensemble, and what each role answers. A scenario's slot
-//! 0 begins at the leader, slots 1 and 2 at followers, slot 3 at an observer.
+//! Sessions that move between the servers of an ensemble, and the answers of each role. A scenario's slot 0
+//! starts at the leader, slots 1 and 2 at followers, slot 3 at an observer.
 
 mod local;
 mod moves;
@@ -34,8 +34,8 @@ pub(super) const ALL: &[Scenario] = &[
     local::MOVES,
 ];
 
-/// Scenarios that also run with local sessions: all but the one of an old connection, because a local session cannot be
-/// taken over at another server.
+/// Scenarios that also run with local sessions: all except the one about an old connection, because a local
+/// session cannot be taken over at another server.
 pub(super) fn for_local_sessions() -> Vec<Scenario> {
     let goes = |scenario: &&Scenario| scenario.name != moves::OLD_CONNECTION.name;
     ALL.iter().filter(goes).copied().collect()
@@ -43,7 +43,7 @@ pub(super) fn for_local_sessions() -> Vec<Scenario> {
 
 /// Every role.
 const ROLES: [usize; 4] = [LEADER, FOLLOWER, OTHER_FOLLOWER, OBSERVER];
-/// A server and another one, for every combination of roles.
+/// Two different servers, for every combination of roles.
 const PAIRS: [(usize, usize); 7] = [
     (LEADER, FOLLOWER),
     (FOLLOWER, LEADER),

@@ -64,7 +64,7 @@ fn watches_with_path(path: Option<&[u8]>) -> Vec<Call> {
 fn paths(root: &str) -> Vec<Action> {
     let one = Client(0);
     let mut actions = vec![one.create(root)];
-    // Not here: characters above U+FFFF, which Java echoes as two surrogates (docs/compatibility.md).
+    // Not here: characters above U+FFFF, which Java returns as two surrogates (docs/compatibility.md).
     let suffixes: [&[u8]; 23] = [
         b"/",
         b"//",
@@ -90,7 +90,7 @@ fn paths(root: &str) -> Vec<Action> {
         "/\u{ffef}".as_bytes(),
         "/\u{fff0}".as_bytes(),
     ];
-    // Bytes that are no UTF-8: Java's replacement decides which path it is.
+    // Bytes that are not UTF-8: Java's replacement determines which path it is.
     let broken: [&[u8]; 6] =
         [b"/\xff", b"/\xc3", b"/\xf0\x9f\x98", b"/\xc0\x80", b"/a\x80b", b"/\xf4\x90\x80\x80"];
     let whole: [&[u8]; 8] = [b"", b"x", b"x/y", b"/", b"//", b"/\0", b"/nothing/below", b" /x"];
@@ -119,7 +119,7 @@ pub(super) const NULLS: Scenario = Scenario {
 fn nulls(root: &str) -> Vec<Action> {
     let one = Client(0);
     let mut actions = vec![one.create(root)];
-    // Writes without a path are refused by both, with different codes (docs/compatibility.md).
+    // Writes without a path are rejected by both, with different codes (docs/compatibility.md).
     let reads = [
         OpCode::Exists,
         OpCode::GetData,
@@ -179,7 +179,7 @@ fn truncated(root: &str) -> Vec<Action> {
     ]);
     let mut actions = vec![one.create(root)];
     for victim in &victims {
-        // Behind a body anything may follow.
+        // Anything may follow a body.
         let mut longer = victim.clone();
         longer.body.extend_from_slice(b"behind");
         longer.label += " and garbage";
@@ -192,7 +192,7 @@ fn truncated(root: &str) -> Vec<Action> {
         }
         actions.push(one.delete("/t"));
     }
-    // Cut in the middle of a list of watches: what comes before the cut may or may not be set.
+    // Cut within a list of watches: those before the cut may or may not be set.
     let list = vec![root.as_bytes().to_vec()];
     let watches = Call::set_watches(0, &[list.clone(), list.clone(), list]);
     for length in 8..watches.body.len() {

@@ -1,4 +1,4 @@
-//! Frames and first bytes that are wrong before any request is read, and frames near the limit.
+//! Frames and first bytes that are invalid before any request is read, and frames near the limit.
 
 use herdsman_proto::{JuteWrite, OpCode};
 
@@ -30,7 +30,7 @@ fn unknown_ops(root: &str) -> Vec<Action> {
     for op in [0, 10, 13, 23, 50, 99, 108, 1000, -1, -2, -12, i32::MAX, i32::MIN] {
         actions.extend([one.call(Call::raw(op, Vec::new(), "unknown")), again()]);
     }
-    // Ordinary ops with extraordinary numbers.
+    // Ordinary ops with unusual numbers.
     for xid in [0, -3, i32::MIN, i32::MAX] {
         let mut call = Call::read(OpCode::Exists, raw(root), false);
         call.xid = Some(herdsman_proto::Xid(xid));
@@ -73,14 +73,14 @@ fn lengths(root: &str) -> Vec<Action> {
     actions
 }
 
-pub(super) const STRANGERS: Scenario = Scenario {
-    name: "strangers",
-    about: "connections whose first bytes are no connect request",
+pub(super) const FIRST_BYTES: Scenario = Scenario {
+    name: "first-bytes",
+    about: "connections whose first bytes are not a connect request",
     slots: 1,
-    actions: strangers,
+    actions: first_bytes,
 };
 
-fn strangers(_root: &str) -> Vec<Action> {
+fn first_bytes(_root: &str) -> Vec<Action> {
     let frame = |payload: &[u8]| {
         let mut bytes = Vec::new();
         bytes.put_buffer(Some(payload));

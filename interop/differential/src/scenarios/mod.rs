@@ -1,5 +1,5 @@
-//! Fixed scenarios, for what random scripts rarely reach. Each is a list of actions over a subtree of
-//! its own; the sessions of its slots are opened before it begins.
+//! Fixed scenarios, for what random scripts rarely reach. Each is a list of actions on its own subtree; the
+//! sessions of its slots are opened before it starts.
 
 mod acls;
 mod creates;
@@ -25,15 +25,15 @@ pub struct Scenario {
     pub name: &'static str,
     /// What it shows.
     pub about: &'static str,
-    /// Sessions that it needs. In an ensemble the first one begins at the leader, the others at the
-    /// next servers by role, if the scenario is about an ensemble; else the first one begins at a follower.
+    /// The number of sessions. In an ensemble the first one starts at the leader, the others at the next
+    /// servers by role, if the scenario is about an ensemble; otherwise the first one starts at a follower.
     pub slots: usize,
     /// The actions, for a subtree with this root.
     pub actions: fn(&str) -> Vec<Action>,
 }
 
 impl Scenario {
-    /// Where its sessions begin.
+    /// Where its sessions start.
     #[must_use]
     pub fn layout(&self) -> Layout {
         let about_ensembles = ENSEMBLES.iter().any(|scenario| scenario.name == self.name);
@@ -42,16 +42,15 @@ impl Scenario {
     }
 }
 
-/// Those about ensembles.
+/// Scenarios about ensembles.
 pub const ENSEMBLES: &[Scenario] = ensembles::ALL;
 
-/// Those about a single server that are not for ensembles. A write that Apache's leader cannot read
-/// becomes an error txn with the zxid of the txn before it, and from then on the ensemble commits
-/// nothing more.
+/// Scenarios about a single server that are not for ensembles. A write that Apache's leader cannot decode
+/// becomes an error txn with the zxid of the txn before it, and from then on the ensemble commits nothing.
 const ALONE: [&str; 1] = [fields::TRUNCATED.name];
 
-/// All that these servers can take. With local sessions, Apache carries out what it can read of a multi
-/// that it cannot decode, and the other scenarios show nothing new.
+/// All scenarios for these servers. With local sessions, Apache executes what it can decode of an
+/// undecodable multi, and the other scenarios show nothing new.
 #[must_use]
 pub fn for_servers(kind: Kind) -> Vec<Scenario> {
     let shared = ALL.iter().filter(|scenario| !ALONE.contains(&scenario.name));
@@ -62,7 +61,7 @@ pub fn for_servers(kind: Kind) -> Vec<Scenario> {
     }
 }
 
-/// Those about a single server.
+/// Scenarios about a single server.
 pub const ALL: &[Scenario] = &[
     watches::ORDER,
     watches::PERSISTENT,
@@ -83,7 +82,7 @@ pub const ALL: &[Scenario] = &[
     fields::TRUNCATED,
     frames::UNKNOWN_OPS,
     frames::LENGTHS,
-    frames::STRANGERS,
+    frames::FIRST_BYTES,
     frames::LARGE,
     sessions::TIMEOUTS,
     sessions::CLAIMS,
@@ -133,7 +132,7 @@ impl Client {
         Action::Hello { slot: self.0, hello }
     }
 
-    /// The client comes back at another server.
+    /// The client reconnects at another server.
     fn moves(&self, server: usize) -> Action {
         self.hello(Hello::at(server))
     }

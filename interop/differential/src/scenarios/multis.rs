@@ -57,7 +57,8 @@ fn forms(root: &str) -> Vec<Action> {
     actions
 }
 
-/// Flags that contradict their op, ops that have no place in a multi, lists without or behind an end.
+/// Flags that contradict their op, ops that are not allowed in a multi, lists without an end or continued
+/// after it.
 fn odd_forms(root: &str) -> Vec<Action> {
     let one = Client(0);
     let open = open_acl();
@@ -76,14 +77,14 @@ fn odd_forms(root: &str) -> Vec<Action> {
         single(OpCode::CreateTtl, "t3-", 3, Some(-1)),
         single(OpCode::CreateContainer, "c0", 0, None),
         single(OpCode::CreateTtl, "t-", 6, Some(0)),
-        // Ops that have no place here.
+        // Ops that are not allowed here.
         one.call(multi(&[Call::read(OpCode::GetData, raw(root), false)])),
         one.call(multi(&[check(root, -1), Call::read(OpCode::GetData, raw(root), false)])),
         one.call(multi(&[Call::path_only(OpCode::Sync, raw(root))])),
         one.call(multi(&[Call::set_acl(raw(root), Some(&open), -1)])),
         one.call(multi(&[multi(&[])])),
         one.call(multi(&[Call::raw(-1, Vec::new(), "error op")])),
-        // Paths judged inside.
+        // Paths that are checked inside.
         one.call(multi(&[check("", -1)])),
         one.call(multi(&[check("relative", -1)])),
         one.call(multi(&[delete("/")])),
@@ -95,7 +96,7 @@ fn odd_forms(root: &str) -> Vec<Action> {
     ]
 }
 
-/// A multi without its end.
+/// A multi without an end marker.
 fn unfinished(root: &str) -> Call {
     let mut call = multi(&[create(&format!("{root}/unfinished"), 0)]);
     call.body.truncate(call.body.len() - 9);
@@ -103,7 +104,7 @@ fn unfinished(root: &str) -> Call {
     call
 }
 
-/// A multi that is done before its last op.
+/// A multi with the end marker before its last op.
 fn done_early(root: &str) -> Call {
     let mut call = multi(&[]);
     call.body.put_raw(&multi(&[create(&format!("{root}/late"), 0)]).body);
@@ -113,7 +114,7 @@ fn done_early(root: &str) -> Call {
 
 pub(super) const ROLLBACK: Scenario = Scenario {
     name: "multi-rollback",
-    about: "a failed multi gives back sequence numbers, also those of requests still on their way",
+    about: "a failed multi gives back sequence numbers, also those of requests in flight",
     slots: 1,
     actions: rollback,
 };

@@ -56,7 +56,7 @@ fn claims(root: &str) -> Vec<Action> {
     for seen in [Seen::Zero, Seen::Newest, Seen::Ahead, Seen::Negative] {
         actions.extend([hello(Hello { seen, ..Hello::again() }), hello(Hello::again())]);
     }
-    // A session that was closed is nobody's.
+    // A session that was closed belongs to no client.
     let ended = Hello { target: Target::Own, ..Hello::again() };
     actions.extend([one.close(), hello(ended)]);
     for password in secrets {
@@ -73,7 +73,7 @@ fn claims(root: &str) -> Vec<Action> {
 
 pub(super) const MOVED: Scenario = Scenario {
     name: "session-moved",
-    about: "a second connection for a session closes the first and takes nothing of it but ephemerals",
+    about: "a second connection for a session closes the first and keeps only the ephemerals",
     slots: 2,
     actions: moved,
 };
@@ -87,7 +87,7 @@ fn moved(root: &str) -> Vec<Action> {
         one.watch(OpCode::GetData, root),
         one.add_watch(root, 1),
         hello(Hello::again()),
-        // Watches went with the connection.
+        // Watches were removed with the connection.
         two.set_data(root, "x"),
         one.call(Call::numbered(OpCode::CheckWatches, raw(root), 3)),
         one.call(Call::path_only(OpCode::GetEphemerals, None)),
@@ -97,7 +97,7 @@ fn moved(root: &str) -> Vec<Action> {
         two.read(OpCode::Exists, &path),
         one.close(),
         two.read(OpCode::Exists, &path),
-        // What stands behind the end in a burst Apache answers with -112 or not at all, by chance.
+        // Apache answers requests after the end in a burst with -112 or not at all, at random.
         two.burst(vec![create(&path, 1), Call::close_session()]),
     ]
 }

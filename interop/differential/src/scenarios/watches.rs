@@ -1,4 +1,4 @@
-//! Watches: which events, to whom, in which order.
+//! Watches: which events, to which clients, in which order.
 
 use herdsman_proto::OpCode;
 
@@ -28,7 +28,7 @@ fn order(root: &str) -> Vec<Action> {
         one.watch(OpCode::GetChildren2, root),
         two.watch(OpCode::GetChildren, &a),
         one.set_data(&a, "1"),
-        // A watch is used up by the first event.
+        // A watch is removed by its first event.
         one.set_data(&a, "2"),
         one.create(&b),
         one.watch(OpCode::GetData, &a),
@@ -41,7 +41,7 @@ fn order(root: &str) -> Vec<Action> {
         one.watch(OpCode::GetData, &a),
         one.watch(OpCode::GetChildren, &a),
         one.create(&a),
-        // setACL is no event.
+        // setACL causes no event.
         one.watch(OpCode::GetData, &a),
         one.call(Call::set_acl(raw(&a), Some(&super::open_acl()), -1)),
         // All at once: events between the replies of one burst.
@@ -54,7 +54,7 @@ fn order(root: &str) -> Vec<Action> {
             create(&a, 0),
             Call::read(OpCode::GetData, raw(&a), false),
         ]),
-        // A failed change is no event.
+        // A failed change causes no event.
         one.watch(OpCode::GetData, &a),
         two.create(&a),
         two.call(Call::set_data(raw(&a), None, 77)),
@@ -63,7 +63,7 @@ fn order(root: &str) -> Vec<Action> {
 
 pub(super) const PERSISTENT: Scenario = Scenario {
     name: "watch-persistent",
-    about: "persistent and recursive watches stay; one event each, recursive ones see no children",
+    about: "persistent and recursive watches stay; one event each, recursive ones get no child events",
     slots: 2,
     actions: persistent,
 };
@@ -96,7 +96,7 @@ fn persistent(root: &str) -> Vec<Action> {
 
 pub(super) const AGAIN: Scenario = Scenario {
     name: "watch-again",
-    about: "setWatches and setWatches2 after a reconnect tell what was missed, with zxid -1",
+    about: "setWatches and setWatches2 after a reconnect report missed changes, with zxid -1",
     slots: 2,
     actions: again,
 };
@@ -106,22 +106,22 @@ fn again(root: &str) -> Vec<Action> {
     let path = |name: &str| format!("{root}/{name}");
     let list = |names: &[&str]| names.iter().map(|n| path(n).into_bytes()).collect();
     let mut actions = vec![one.create(root)];
-    actions.extend(["same", "changed", "gone", "parent"].map(|name| one.create(&path(name))));
+    actions.extend(["same", "changed", "deleted", "parent"].map(|name| one.create(&path(name))));
     actions.extend([
         Action::Drop { slot: 0 },
         two.set_data(&path("changed"), "x"),
-        two.delete(&path("gone")),
+        two.delete(&path("deleted")),
         two.create(&path("parent/child")),
         two.create(&path("new")),
     ]);
     for (offset, five) in [(8, false), (0, false), (100, false), (8, true)] {
         let mut lists: Vec<Vec<Vec<u8>>> = vec![
-            list(&["same", "changed", "gone"]),
+            list(&["same", "changed", "deleted"]),
             list(&["same", "new", "later"]),
-            list(&["same", "parent", "gone"]),
+            list(&["same", "parent", "deleted"]),
         ];
         if five {
-            lists.push(list(&["same", "gone"]));
+            lists.push(list(&["same", "deleted"]));
             lists.push(list(&["parent"]));
         }
         actions.extend([
@@ -170,7 +170,7 @@ fn removal(root: &str) -> Vec<Action> {
             ]);
         }
     }
-    // Everything at once, then one kind taken away.
+    // Everything at once, then one kind is removed.
     for kind in 1..=5 {
         actions.extend([
             one.watch(OpCode::GetData, path),
@@ -189,7 +189,7 @@ fn removal(root: &str) -> Vec<Action> {
 
 pub(super) const FILTERED: Scenario = Scenario {
     name: "watch-filtered",
-    about: "who may not read a znode gets no event about it",
+    about: "a client that may not read a znode gets no event about it",
     slots: 2,
     actions: filtered,
 };
@@ -213,8 +213,8 @@ fn filtered(root: &str) -> Vec<Action> {
         owner.delete(&format!("{secret}/child")),
         owner.delete(&secret),
         make(),
-        // Not here: what setWatches finds out late. Apache tells it to everybody, Herdsman only to
-        // those who may read (docs/compatibility.md).
+        // Not here: changes that setWatches finds late. Apache reports them to every client, Herdsman only
+        // to clients that may read (docs/compatibility.md).
         other.auth("u0:p0"),
         owner.set_data(&secret, "y"),
         owner.delete(&secret),

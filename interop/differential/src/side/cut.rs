@@ -1,9 +1,9 @@
 //! A connection that is cut while writes are in flight.
 //!
-//! How many of them are applied is chance, so what both sides are compared by is what must hold on each:
-//! those that were applied are the first ones, and once the session has a request answered on its next
-//! connection, no other one is applied. What came of them is then removed, and zxids are counted on as
-//! if it had taken a fixed number.
+//! How many of them are applied is random, so both sides are compared by what must hold on each: the
+//! applied ones are the first ones, and once the session has a request answered on its next connection, no
+//! other one is applied. Their effects are then removed, and zxids are counted as if there had been a fixed
+//! number.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use crate::action::Cut;
 use crate::call::{Call, Create};
 use crate::link::Incoming;
 
-/// What a script up to and including a cut counts for in zxids; more than there are.
+/// The zxids of a script up to and including a cut; more than are used.
 const TXNS: i64 = 100_000;
-/// How long zxids must stay the same before writes that have not been applied are given up.
+/// How long zxids must be stable before writes that have not been applied count as lost.
 const QUIET: Duration = Duration::from_secs(2);
 const POLL: Duration = Duration::from_millis(50);
 
@@ -32,14 +32,14 @@ impl Side {
         self.write_and_drop(slot, cut);
         self.hello(slot, &cut.hello, said)?;
         if self.slots[slot].link.is_none() {
-            // A local session that wanted to move; what it wrote stays behind.
+            // A local session that cannot move; its writes stay.
             return self.end_cut(cut, before + cut.writes as i64);
         }
         let first = self.applied(slot, cut)?;
-        said.lines.push(judge_order(&first));
+        said.lines.push(describe_order(&first));
         self.ask(slot, &Call::set_data(Some(cut.folder.as_bytes()), None, -1))?;
         let later = self.applied(slot, cut)?;
-        said.lines.push(judge_end(&first, &later));
+        said.lines.push(describe_end(&first, &later));
         self.end_cut(cut, before + cut.writes as i64 + 1)
     }
 
@@ -65,7 +65,7 @@ impl Side {
         }
     }
 
-    /// Which of the writes this session's server has applied.
+    /// The writes that this session's server has applied.
     fn applied(&mut self, slot: usize, cut: &Cut) -> Result<Vec<String>> {
         let folder = Some(cut.folder.as_bytes());
         self.ask(slot, &Call::path_only(OpCode::Sync, folder))?;
@@ -78,7 +78,7 @@ impl Side {
         Ok(names)
     }
 
-    /// A request whose answer is not compared.
+    /// Sends a request whose reply is not compared.
     fn ask(&mut self, slot: usize, call: &Call) -> Result<Vec<u8>> {
         let xid = self.next_xid(slot);
         let mut bytes = Vec::new();
@@ -98,8 +98,7 @@ impl Side {
         }
     }
 
-    /// Waits until all writes have come to an end, the last one at `last` if none is lost; removes what
-    /// they made.
+    /// Waits until all writes have ended, the last one at `last` if none is lost; removes their effects.
     fn end_cut(&mut self, cut: &Cut, last: i64) -> Result<()> {
         self.await_servers()?;
         let mut quiet = Duration::ZERO;
@@ -119,21 +118,21 @@ impl Side {
     }
 }
 
-fn judge_order(applied: &[String]) -> String {
+fn describe_order(applied: &[String]) -> String {
     match applied.iter().enumerate().all(|(index, applied)| *applied == name(index)) {
-        true => "cut: the first writes are there, or none".into(),
-        false => format!("cut: only these are there: {applied:?}"),
+        true => "cut: the first writes exist, or none".into(),
+        false => format!("cut: only these exist: {applied:?}"),
     }
 }
 
-fn judge_end(first: &[String], later: &[String]) -> String {
+fn describe_end(first: &[String], later: &[String]) -> String {
     match first == later {
-        true => "cut: no other one came later".into(),
+        true => "cut: no other one was applied later".into(),
         false => format!("cut: first {first:?}, later {later:?}"),
     }
 }
 
-/// Of one write, such that the order of names is that of the writes.
+/// The name of a write, such that the order of names is that of the writes.
 fn name(number: usize) -> String {
     format!("w{number:03}")
 }
@@ -148,15 +147,15 @@ mod tests {
 
     #[test]
     fn what_is_applied_must_be_the_first_writes() {
-        let fine = judge_order(&[]);
-        assert_eq!(judge_order(&names(&[0, 1, 2])), fine);
-        assert_ne!(judge_order(&names(&[1])), fine);
-        assert_ne!(judge_order(&names(&[0, 2])), fine);
+        let fine = describe_order(&[]);
+        assert_eq!(describe_order(&names(&[0, 1, 2])), fine);
+        assert_ne!(describe_order(&names(&[1])), fine);
+        assert_ne!(describe_order(&names(&[0, 2])), fine);
     }
 
     #[test]
     fn nothing_may_be_applied_after_the_next_connection_is_served() {
-        assert_eq!(judge_end(&names(&[0]), &names(&[0])), judge_end(&[], &[]));
-        assert_ne!(judge_end(&names(&[0]), &names(&[0, 1])), judge_end(&[], &[]));
+        assert_eq!(describe_end(&names(&[0]), &names(&[0])), describe_end(&[], &[]));
+        assert_ne!(describe_end(&names(&[0]), &names(&[0, 1])), describe_end(&[], &[]));
     }
 }

@@ -1,4 +1,4 @@
-//! Connect requests, and what becomes of a slot by their answers.
+//! Connect requests, and the state of a slot after their answers.
 
 use anyhow::Result;
 use herdsman_proto::{ConnectResponse, JuteWrite, SessionId};
@@ -8,8 +8,8 @@ use crate::action::{Hello, Secret, Seen, Target, Xids};
 use crate::call::hex;
 use crate::link::{Incoming, Link};
 
-/// How often a server of an ensemble may refuse a client that has seen more than it has itself. Each
-/// time all servers answer a sync first, so once is enough unless a server is wrong.
+/// How often a server of an ensemble may reject a client that has seen more than the server. Each time all
+/// servers answer a sync first, so once is enough for correct servers.
 const REFUSALS_MAX: usize = 3;
 
 impl Side {
@@ -21,17 +21,17 @@ impl Side {
     ) -> Result<()> {
         let server = hello.server.unwrap_or(self.slots[slot].server) % self.servers.len();
         if server != self.slots[slot].server {
-            // What it had stays with a server that nobody tells of the new connection.
+            // What it had stays with a server that does not learn of the new connection.
             self.slots[slot].link = None;
             self.slots[slot].server = server;
         }
-        let (mut link, mut first) = self.say_hello(slot, hello)?;
+        let (mut link, mut first) = self.send_hello(slot, hello)?;
         for _ in 0..REFUSALS_MAX {
             if first != Incoming::Closed || hello.seen != Seen::Newest || self.probes.is_empty() {
                 break;
             }
             self.await_servers()?;
-            (link, first) = self.say_hello(slot, hello)?;
+            (link, first) = self.send_hello(slot, hello)?;
         }
         let payload = match first {
             Incoming::Frame(payload) => payload,
@@ -63,7 +63,7 @@ impl Side {
             }
             return Ok(());
         }
-        // The connection that the session had before, if any, is now the server's to close.
+        // The previous connection of the session, if any, must now be closed by the server.
         let old = self.slots[slot].link.replace(link);
         self.slots[slot].session = Some(response.session);
         self.slots[slot].over = false;
@@ -72,7 +72,7 @@ impl Side {
                 other.moved = index != slot;
             }
         }
-        if hello.xids == Xids::Anew {
+        if hello.xids == Xids::Restart {
             self.slots[slot].last_xid = 0;
         }
         if let Some(mut old) = old {
@@ -81,7 +81,7 @@ impl Side {
         Ok(())
     }
 
-    fn say_hello(&self, slot: usize, hello: &Hello) -> Result<(Link, Incoming)> {
+    fn send_hello(&self, slot: usize, hello: &Hello) -> Result<(Link, Incoming)> {
         let mut link = Link::open(self.servers[self.slots[slot].server])?;
         link.send(&self.encode_hello(slot, hello));
         let first = link.receive();

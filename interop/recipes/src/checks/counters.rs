@@ -69,7 +69,7 @@ pub async fn a_shared_count_set_by_one_reaches_the_other(
     until(async || Ok(count.current().is_some_and(|seen| seen.value == 11))).await?;
     let theirs = world.java.begin(&format!("count await {path} -8")).await?;
     let seen = count.read().await?;
-    ensure!(count.try_set(&seen, -8).await?.is_some(), "somebody else has set it");
+    ensure!(count.try_set(&seen, -8).await?.is_some(), "another client has changed it");
     theirs.finish().await?;
     Ok(())
 }

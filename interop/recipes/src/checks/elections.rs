@@ -16,7 +16,7 @@ pub async fn curator_latch_and_we_lead_in_turn(world: &World, path: String) -> R
     leadership.resign().await?;
     world.java.ask(&format!("latch await {path}")).await?;
     let leader = election.leader().await?.map(|leader| leader.id);
-    ensure!(leader.as_deref() == Some("java"), "we see {leader:?} lead");
+    ensure!(leader.as_deref() == Some("java"), "the leader is {leader:?}");
     world.java.ask(&format!("latch close {path}")).await?;
     Ok(election.campaign().await?.resign().await?)
 }
@@ -26,7 +26,7 @@ pub async fn curator_selector_and_we_lead_in_turn(world: &World, path: String) -
     world.java.ask(&format!("selector start {path} java")).await?;
     world.java.ask(&format!("selector await {path}")).await?;
     let leader = election.leader().await?.map(|leader| leader.id);
-    ensure!(leader.as_deref() == Some("java"), "we see {leader:?} lead");
+    ensure!(leader.as_deref() == Some("java"), "the leader is {leader:?}");
     let ours = election.campaign();
     tokio::pin!(ours);
     tokio::select! {
@@ -50,7 +50,7 @@ pub async fn kazoo_election_and_we_lead_in_turn(world: &World, path: String) -> 
     leadership.resign().await?;
     world.python.ask(&format!("election await {path}")).await?;
     let leader = election.leader().await?.map(|leader| leader.id);
-    ensure!(leader.as_deref() == Some("python"), "we see {leader:?} lead");
+    ensure!(leader.as_deref() == Some("python"), "the leader is {leader:?}");
     world.python.ask(&format!("election release {path}")).await?;
     Ok(election.campaign().await?.resign().await?)
 }

@@ -30,7 +30,7 @@ pub async fn curator_mutex_and_lock_take_turns(world: &World, path: String) -> R
     Ok(guard.release().await?)
 }
 
-pub async fn a_dead_curator_holder_gives_way_to_us(world: &World, path: String) -> Result<()> {
+pub async fn a_dead_curator_holder_loses_the_lock_to_us(world: &World, path: String) -> Result<()> {
     let old = world.java.word("session id").await?;
     world.java.ask(&format!("lock acquire {path}#doomed")).await?;
     let lock = Lock::new(&world.zk, &path)?;
@@ -41,7 +41,7 @@ pub async fn a_dead_curator_holder_gives_way_to_us(world: &World, path: String) 
     Ok(())
 }
 
-pub async fn our_dead_holder_gives_way_to_curator(world: &World, path: String) -> Result<()> {
+pub async fn our_dead_holder_loses_the_lock_to_curator(world: &World, path: String) -> Result<()> {
     let doomed = world.another().await?;
     let guard = Lock::new(&doomed, &path)?.acquire().await?;
     let theirs = world.java.begin(&format!("lock acquire {path}")).await?;
@@ -49,7 +49,7 @@ pub async fn our_dead_holder_gives_way_to_curator(world: &World, path: String) -
     until(async || Ok(lock.contenders().await?.len() == 2)).await?;
     doomed.close().await?;
     theirs.finish().await?;
-    ensure!(!guard.is_trusted(), "a guard of a closed session believes in itself");
+    ensure!(!guard.is_trusted(), "a guard of a closed session is trusted");
     world.java.ask(&format!("lock release {path}")).await?;
     Ok(())
 }
@@ -63,7 +63,7 @@ pub async fn revocation_reaches_the_other_language(world: &World, path: String) 
 
     world.java.ask(&format!("lock acquire-revocable {path}")).await?;
     let asked = world.java.begin(&format!("lock await-revoke {path}")).await?;
-    ensure!(lock.request_revocation().await?.is_some(), "nobody to ask");
+    ensure!(lock.request_revocation().await?.is_some(), "there is no holder");
     asked.finish().await?;
     world.java.ask(&format!("lock release {path}")).await?;
     Ok(())
@@ -124,7 +124,7 @@ pub async fn curator_and_we_share_the_leases_of_a_semaphore(
     ensure!(refused == "false", "Curator took a third lease of two");
     ours.release().await?;
     let again = world.java.word(&format!("semaphore try {path} 2 20000")).await?;
-    ensure!(again == "true", "Curator did not get the lease that we gave back");
+    ensure!(again == "true", "Curator did not get the lease that we released");
     world.java.ask(&format!("semaphore release {path}")).await?;
     semaphore.acquire().await?.release().await?;
     world.java.ask(&format!("semaphore release {path}")).await?;

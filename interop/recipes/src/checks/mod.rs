@@ -1,4 +1,4 @@
-//! The checks, a file a family. Each says in its name what two or three languages agree on.
+//! The checks, one file for each family. Each name states what two or three languages agree on.
 
 mod barriers;
 mod counters;
@@ -22,11 +22,11 @@ macro_rules! check {
     };
 }
 
-/// All, in the order they run.
+/// All checks, in the order in which they run.
 pub const ALL: &[Check] = &[
     check!(locks::curator_mutex_and_lock_take_turns),
-    check!(locks::a_dead_curator_holder_gives_way_to_us),
-    check!(locks::our_dead_holder_gives_way_to_curator),
+    check!(locks::a_dead_curator_holder_loses_the_lock_to_us),
+    check!(locks::our_dead_holder_loses_the_lock_to_curator),
     check!(locks::revocation_reaches_the_other_language),
     check!(locks::curator_readers_and_our_writer_exclude_each_other),
     check!(locks::our_downgrade_is_understood_by_curator),
@@ -47,7 +47,7 @@ pub const ALL: &[Check] = &[
     check!(nodes::a_group_has_members_of_both_languages),
     check!(nodes::services_are_seen_by_both_languages),
     check!(zookeeper::write_lock_and_lock_take_turns),
-    check!(zookeeper::a_dead_write_lock_gives_way_to_us_and_we_to_it),
+    check!(zookeeper::a_dead_holder_loses_the_lock_in_both_directions),
     check!(zookeeper::write_locks_and_locks_never_hold_together),
     check!(zookeeper::a_write_lock_waits_for_our_readers),
     check!(zookeeper::election_support_and_we_lead_in_turn),
@@ -56,7 +56,7 @@ pub const ALL: &[Check] = &[
     check!(zookeeper::no_item_of_a_distributed_queue_is_lost_or_doubled),
 ];
 
-/// Waits until something is so; the check's own limit ends what never comes.
+/// Polls until a condition holds; the time limit of the check ends it otherwise.
 pub async fn until(mut is_so: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
     while !is_so().await? {
         tokio::time::sleep(Duration::from_millis(20)).await;
@@ -64,7 +64,7 @@ pub async fn until(mut is_so: impl AsyncFnMut() -> Result<bool>) -> Result<()> {
     Ok(())
 }
 
-/// Reads and writes without a version: only what excludes others keeps additions from being lost.
+/// Reads and writes without a version: only mutual exclusion prevents lost additions.
 pub async fn add_one(zk: &Client, counter: &str) -> Result<()> {
     zk.sync(counter).await?;
     let node = zk.get(counter).await?;

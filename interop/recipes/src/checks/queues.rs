@@ -29,7 +29,7 @@ pub async fn work_queue_items_cross_both_ways(world: &World, path: String) -> Re
     let mut taken = Vec::new();
     while taken.len() < 3 {
         let item = queue.take().await?;
-        // What was put in as a batch comes out as one.
+        // Items that were added as a batch are returned as one.
         for payload in item.payloads() {
             taken.push(String::from_utf8(payload.to_vec())?);
         }
@@ -42,7 +42,10 @@ pub async fn work_queue_items_cross_both_ways(world: &World, path: String) -> Re
     ensure!(world.java.word(&format!("queue take {path}")).await? == "four", "another item");
     world.java.ask(&format!("queue refuse {path} 1")).await?;
     queue.offer("five").await?;
-    ensure!(world.java.word(&format!("queue take {path}")).await? == "five", "it came not again");
+    ensure!(
+        world.java.word(&format!("queue take {path}")).await? == "five",
+        "it was not returned again"
+    );
     world.java.ask(&format!("queue close {path}")).await?;
     Ok(())
 }

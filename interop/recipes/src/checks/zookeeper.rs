@@ -1,5 +1,5 @@
 //! ZooKeeper's own recipes: `WriteLock`, `LeaderElectionSupport` and `DistributedQueue`. In the Java
-//! contender each handle (`#a`, `#b`) is a session of its own.
+//! contender each handle (`#a`, `#b`) has its own session.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ pub async fn write_lock_and_lock_take_turns(world: &World, path: String) -> Resu
     let guard = lock.acquire().await?;
     let mut theirs = world.java.begin(&format!("write-lock acquire {path}#a")).await?;
     until(async || Ok(lock.contenders().await?.len() == 2)).await?;
-    // Two of our contenders in one session, behind a lock of Java's.
+    // Two of our contenders in one session, behind a WriteLock.
     let (one, two) = (lock.acquire(), lock.acquire());
     tokio::pin!(one, two);
     let waiting = until(async || Ok(lock.contenders().await?.len() == 4));
@@ -44,7 +44,7 @@ pub async fn write_lock_and_lock_take_turns(world: &World, path: String) -> Resu
     Ok(())
 }
 
-pub async fn a_dead_write_lock_gives_way_to_us_and_we_to_it(
+pub async fn a_dead_holder_loses_the_lock_in_both_directions(
     world: &World,
     path: String,
 ) -> Result<()> {
@@ -67,8 +67,8 @@ pub async fn a_dead_write_lock_gives_way_to_us_and_we_to_it(
     Ok(())
 }
 
-/// Two sessions of Java's and two of ours, one of which has two contenders; the critical section is a
-/// counter that only the lock protects.
+/// Two sessions in Java and two of ours, one of which has two contenders; the critical section is a counter
+/// that only the lock protects.
 pub async fn write_locks_and_locks_never_hold_together(world: &World, path: String) -> Result<()> {
     const ROUNDS: usize = 12;
     let counter = format!("{path}-counter");
@@ -94,7 +94,7 @@ pub async fn write_locks_and_locks_never_hold_together(world: &World, path: Stri
     tokio::try_join!(theirs("a"), theirs("b"), ours(&world.zk), ours(&world.zk), ours(&another))?;
     let total = world.zk.get(&counter).await?.data;
     ensure!(total == (5 * ROUNDS).to_string(), "counted {total:?} instead of {}", 5 * ROUNDS);
-    ensure!(world.zk.children(&path).await?.names.is_empty(), "something is left in the line");
+    ensure!(world.zk.children(&path).await?.names.is_empty(), "a node is left in the queue");
     Ok(another.close().await?)
 }
 
@@ -113,7 +113,7 @@ pub async fn a_write_lock_waits_for_our_readers(world: &World, path: String) -> 
     Ok(lock.write().await?.release().await?)
 }
 
-/// Both stand second in the line, lead and stop: they see the same leaders and report the same events.
+/// Both queue second, lead and stop: they see the same leaders and report the same events.
 pub async fn election_support_and_we_lead_in_turn(world: &World, path: String) -> Result<()> {
     let election = |host: &str| -> Result<Election> {
         Ok(Election::new(&world.zk, &path, host)?.layout(ElectionLayout::Apache))
@@ -127,10 +127,10 @@ pub async fn election_support_and_we_lead_in_turn(world: &World, path: String) -
     let mut events = candidate.events();
     let mut ours = Box::pin(candidate.campaign());
     let mut reported = Vec::new();
-    // Nobody drives `ours` after this for a while, so it has to watch who is before it.
+    // `ours` is not polled after this for a while, so it has to watch its predecessor.
     let waiting = async {
         while reported.last() != Some(&"READY_COMPLETE") {
-            let event = events.next().await.context("our candidate has gone")?;
+            let event = events.next().await.context("our candidate has ended")?;
             reported.push(event.apache_name().context("a loss")?);
         }
         anyhow::Ok(())
@@ -159,7 +159,7 @@ pub async fn election_support_and_we_lead_in_turn(world: &World, path: String) -
     Ok(())
 }
 
-/// Each candidate leads several times; the office is a counter that only the election protects.
+/// Each candidate leads several times; a counter is protected only by the election.
 pub async fn one_leads_at_a_time_with_election_support(world: &World, path: String) -> Result<()> {
     const TERMS: usize = 6;
     let counter = format!("{path}-counter");
@@ -171,7 +171,7 @@ pub async fn one_leads_at_a_time_with_election_support(world: &World, path: Stri
         while terms < TERMS {
             world.java.ask(&format!("election-support start {handle} {name}")).await?;
             let outcome = world.java.word(&format!("election-support await {handle}")).await?;
-            // Java's candidate fails if an offer goes while it reads all of them.
+            // Java's candidate fails if an offer is deleted while it reads all of them.
             if outcome == "ELECTED_COMPLETE" {
                 add_one(&world.zk, &counter).await?;
                 terms += 1;
@@ -185,7 +185,7 @@ pub async fn one_leads_at_a_time_with_election_support(world: &World, path: Stri
         for _ in 0..TERMS {
             let leadership = election.campaign().await?;
             add_one(zk, &counter).await?;
-            let leader = election.leader().await?.context("nobody leads")?;
+            let leader = election.leader().await?.context("there is no leader")?;
             ensure!(leader.id == host, "{} leads beside {host}", leader.id);
             leadership.resign().await?;
         }
@@ -208,7 +208,7 @@ pub async fn distributed_queue_items_cross_both_ways(world: &World, path: String
     let queue = Queue::new(&world.zk, &path)?.layout(QueueLayout::Apache);
     let command = |verb: &str| format!("distributed-queue {verb} {path}");
     queue.offer("from rust").await?;
-    // Not an item for either of us.
+    // Not an item for either library.
     world.zk.create(&format!("{path}/README"), "").await?;
     world.zk.create(&format!("{path}/qn-x"), "").await?;
     world.java.ask(&format!("{} from%20java", command("offer"))).await?;

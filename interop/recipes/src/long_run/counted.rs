@@ -1,9 +1,9 @@
-//! A counter that nothing but a lock or an election protects.
+//! A counter that only a lock or an election protects.
 //!
-//! Whoever holds it reads the number and writes the next one, without a version, in a write that is fenced by the
-//! holder's node. If two ever held at once as the servers see it, both would read the same number and an addition would
-//! be lost. So in the end the number is at least that of the additions that were confirmed, and at most those and the
-//! ones of which nobody knows.
+//! The holder reads the number and writes the next one, without a version, in a write that is fenced by the
+//! holder's node. If two ever held at once from the servers' point of view, both would read the same number
+//! and an addition would be lost. So the final number is at least that of the confirmed additions, and at
+//! most those plus the ones with unknown outcome.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,14 +13,14 @@ use herdsman_client::{Client, Fenced, Outcome};
 
 use super::Verdict;
 
-/// What one party has done.
+/// The counts of one party.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     confirmed: u64,
     unknown: u64,
-    /// The holder had lost what it held, or could not read the number.
+    /// The holder had lost its node, or could not read the number.
     refused: u64,
-    /// Could not even hold.
+    /// Could not become the holder.
     failed: u64,
 }
 
@@ -38,12 +38,12 @@ impl Counted {
         Ok(Counted { name, path, tallies: Mutex::default() })
     }
 
-    /// The path of what protects the counter.
+    /// The path of the lock or election that protects the counter.
     pub fn protection(&self) -> String {
         format!("/long-run/{}", self.name)
     }
 
-    /// Adds one for a holder whose writes are fenced. Errors are part of the run.
+    /// Adds one for a holder whose writes are fenced. Errors are expected.
     pub async fn add(&self, party: &'static str, fenced: &Fenced) {
         let added = async {
             let zk = fenced.client();

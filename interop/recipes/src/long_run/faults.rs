@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use super::party::{Proxies, SESSION_TIMEOUT};
 
-/// Requests that change something, and those on which recipes rely.
+/// Requests that change something, and those that recipes rely on.
 const OPS: [OpCode; 8] = [
     OpCode::Create,
     OpCode::Create2,
@@ -21,12 +21,12 @@ const OPS: [OpCode; 8] = [
     OpCode::Exists,
 ];
 
-/// Faults under way.
+/// Faults in progress.
 pub struct Faults {
     task: JoinHandle<Done>,
 }
 
-/// How often each was done.
+/// How often each fault was injected.
 #[derive(Default)]
 struct Done {
     cuts: usize,

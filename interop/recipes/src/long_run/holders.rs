@@ -1,4 +1,4 @@
-//! Locks and elections: whoever holds adds one to a counter.
+//! Locks and elections: each holder adds one to a counter.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,13 +16,13 @@ use super::counted::Counted;
 use super::party::Parties;
 use crate::contender::Contender;
 
-/// After a failure, so that nobody turns in circles.
+/// Pause after a failure, to avoid a busy loop.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The name of our own parties, and the data of their nodes where that tells them from others.
+/// The name of our own parties, and the data of their nodes where it distinguishes them from others.
 const OURS: &str = "rust";
 
-/// How the node of another program is told from ours.
+/// How the node of another program is distinguished from ours.
 enum Owner {
     /// By its session.
     Session(String),
@@ -47,7 +47,7 @@ pub struct Holders {
 impl Holders {
     pub async fn new(judge: &Client, parties: &Arc<Parties>, end: Instant) -> Result<Self> {
         let election_support = Counted::new(judge, "election-support").await?;
-        // Java's candidates do not make it.
+        // Java's candidates do not create it.
         judge.create(&election_support.protection(), "").await?;
         Ok(Holders {
             judge: judge.clone(),
@@ -108,7 +108,7 @@ impl Holders {
         Ok(())
     }
 
-    /// As Curator's latch, with epochs.
+    /// Like Curator's latch, with epochs.
     async fn lead(&self, at: usize, zk: &Client) -> Result<()> {
         let path = self.curator_latch.protection();
         let election = Election::new(zk, &path, &format!("rust-{at}"))?;
@@ -159,8 +159,8 @@ impl Holders {
         Verdict { name: "epochs".to_owned(), text, problem }
     }
 
-    /// Rounds of another program, each with a handle of its own, until the time is over: takes what the counter is
-    /// protected by, adds one, and gives it up.
+    /// Rounds of another program, each with its own handle, until the time is over: acquires what protects
+    /// the counter, adds one, and releases it.
     async fn rounds(
         &self,
         contender: &Contender,
@@ -185,7 +185,7 @@ impl Holders {
                 counted.failed(party);
                 sleep(PAUSE).await;
             }
-            // Nobody knows what it has left behind in the session of its process.
+            // It is unknown what it has left in the session of its process.
             if !is_given_up {
                 let _ = contender.ask("session kill").await;
             }
@@ -207,7 +207,7 @@ impl Holders {
         self.rounds(contender, counted, party, hold, "lock release").await
     }
 
-    /// ZooKeeper's `WriteLock`, each round in a session of its own.
+    /// ZooKeeper's `WriteLock`, each round in its own session.
     async fn write_locks(&self, java: &Contender) -> Result<()> {
         let hold = async |handle: &str| {
             java.ask(&format!("write-lock acquire {handle}")).await?;
@@ -225,7 +225,7 @@ impl Holders {
         self.rounds(java, &self.curator_latch, "latch", hold, "latch close").await
     }
 
-    /// ZooKeeper's `LeaderElectionSupport`, each round in a session of its own.
+    /// ZooKeeper's `LeaderElectionSupport`, each round in its own session.
     async fn offers(&self, java: &Contender) -> Result<()> {
         let hold = async |handle: &str| {
             java.ask(&format!("election-support start {handle} java")).await?;
@@ -237,8 +237,8 @@ impl Holders {
         self.rounds(java, counted, "election-support", hold, close).await
     }
 
-    /// Adds for another program, which believes that it holds: fenced by its node, if that is first in the line. If it
-    /// is not, the program has lost what it held and does not know yet.
+    /// Adds for another program, which believes that it is the holder: fenced by its node, if that is first
+    /// in the queue. If it is not, the program has lost the lock and does not know yet.
     async fn add_for(
         &self,
         counted: &Counted,

@@ -1,4 +1,4 @@
-//! Those who contend: each behind proxies of its own, one for each server.
+//! The contenders, each behind its own proxies, one for each server.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use herdsman_testing::TestProxy;
 use crate::contender::Contender;
 
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
-/// No command of another program takes longer.
+/// Longer than any command of another program.
 const LIMIT_MS: u64 = 15_000;
 /// Clients of ours.
 const OURS: usize = 3;
@@ -19,7 +19,7 @@ const OURS: usize = 3;
 /// The proxies of one party.
 pub type Proxies = Arc<Vec<TestProxy>>;
 
-/// All of them.
+/// All parties.
 pub struct Parties {
     pub ours: Vec<Client>,
     pub java: Contender,
@@ -55,7 +55,7 @@ impl Parties {
         self.proxies.clone()
     }
 
-    /// The programs are killed if they cannot say goodbye: their sessions may just have been cut.
+    /// Programs that cannot exit cleanly are killed: their sessions may just have been cut.
     pub async fn end(self) {
         for client in self.ours {
             let _ = client.close().await;

@@ -1,9 +1,9 @@
-//! A queue in Curator's layout: ours and Curator's `SimpleDistributedQueue` put and take.
+//! A queue in Curator's layout: we and Curator's `SimpleDistributedQueue` add and take items.
 //!
-//! An item of ours whose `offer` succeeded is there once, and is taken once. Curator's `poll` deletes an item and
-//! learns nothing if the reply is lost, and it may lose an item without failing, when its client repeats the deletion;
-//! therefore its consumer works only when the faults are over. Curator's `offer` repeats a create, so its items may be
-//! there twice.
+//! An item of ours whose `offer` succeeded exists once, and is taken once. Curator's `poll` deletes an item
+//! and returns nothing if the reply is lost, and it may lose an item without failing, when its client
+//! repeats the deletion; therefore its consumer runs only when the faults are over. Curator's `offer`
+//! repeats a create, so its items may exist twice.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,7 +27,7 @@ pub struct Queues {
     judge: Client,
     parties: Arc<Parties>,
     end: Instant,
-    /// Ours, by outcome.
+    /// Our items, by outcome.
     offered: Mutex<Vec<String>>,
     in_doubt: Mutex<Vec<String>>,
     taken: Mutex<BTreeMap<String, usize>>,
@@ -111,7 +111,7 @@ impl Queues {
         *self.taken.lock().unwrap_or_else(PoisonError::into_inner).entry(item).or_default() += 1;
     }
 
-    /// Takes what is left, with the other library's consumer, and judges.
+    /// Takes what is left, with the other library's consumer, and evaluates the result.
     pub async fn verdict(&self) -> Result<Verdict> {
         let queue = Queue::new(&self.judge, PATH)?;
         let mut is_java = true;
@@ -142,12 +142,12 @@ impl Queues {
         } else if lost.len() as u64 > takes_in_doubt {
             Some(format!("lost: {lost:?}"))
         } else if offered.is_empty() || java == 0 {
-            Some("somebody has put nothing into it".to_owned())
+            Some("a producer has added nothing".to_owned())
         } else {
             None
         };
         let text = format!(
-            "{} items of ours and {java} of Curator's; {in_doubt} offers and {takes_in_doubt} takes ended in doubt, {} \
+            "{} items of ours and {java} of Curator's; {in_doubt} offers and {takes_in_doubt} takes had an unknown outcome, {} \
              items of ours were not taken",
             offered.len(),
             lost.len()

@@ -240,7 +240,7 @@ impl World<'_> {
     }
 
     fn wrong_tickets_are_rejected(&self) -> Result<()> {
-        let server = self.start(self.program, "strangers", &[])?;
+        let server = self.start(self.program, "wrong-tickets", &[])?;
         let refused = |title: &str, done: Done, reason: &str| {
             let is_right = !done.success && done.printed.contains(reason);
             ensure!(is_right, "{title}; wanted `{reason}`, got:\n{}", done.printed);

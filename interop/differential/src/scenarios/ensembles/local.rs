@@ -1,5 +1,5 @@
-//! Sessions that only one server knows, until an ephemeral makes all know them. Where local sessions are
-//! not enabled, the same histories show how they differ from others.
+//! Sessions that only one server knows, until an ephemeral makes them known to all. Without local sessions,
+//! the same scripts show how they differ from others.
 
 use herdsman_proto::OpCode;
 
@@ -57,7 +57,7 @@ fn upgrades(root: &str) -> Vec<Action> {
                 one.call(Call::path_only(OpCode::GetEphemerals, None)),
                 one.call(create(&path("later"), 1)),
                 witness.read(OpCode::GetChildren2, root),
-                one.hello(Hello { xids: Xids::Anew, ..Hello::again() }),
+                one.hello(Hello { xids: Xids::Restart, ..Hello::again() }),
                 one.call(Call::path_only(OpCode::GetEphemerals, None)),
                 one.close(),
                 witness.read(OpCode::GetChildren2, root),
@@ -81,17 +81,17 @@ fn moves(root: &str) -> Vec<Action> {
     let path = format!("{root}/e");
     let mut actions = vec![witness.create(root), one.close(), two.close()];
     for (from, to) in PAIRS {
-        for xids in [Xids::GoOn, Xids::Anew] {
+        for xids in [Xids::Continue, Xids::Restart] {
             let hello = |server| one.hello(Hello { xids, ..Hello::at(server) });
             actions.extend([
                 opens(0, from),
                 one.watch(OpCode::GetData, root),
-                // Before the upgrade: there, and back.
+                // Before the upgrade: there and back.
                 hello(to),
                 one.set_data(root, "moved?"),
                 hello(from),
                 one.set_data(root, "back"),
-                // A claim from elsewhere while the first connection is open.
+                // A claim at another server while the first connection is open.
                 takes(1, 0, to),
                 two.set_data(root, "taken?"),
                 one.set_data(root, "still here?"),
@@ -112,7 +112,7 @@ fn moves(root: &str) -> Vec<Action> {
                 witness.read(OpCode::Exists, &path),
                 one.moves(from),
                 two.moves(to),
-                // Something to end, whichever of the two is still there.
+                // Ends the session through whichever of the two still has it.
                 two.close(),
             ]);
         }

@@ -1,4 +1,4 @@
-//! A session's next connection is at another server.
+//! The next connection of a session is at another server.
 
 use herdsman_proto::OpCode;
 
@@ -25,7 +25,7 @@ fn ephemerals(root: &str) -> Vec<Action> {
         mover.call(create(&path(0), 1)),
     ];
     for (name, server) in [OTHER_FOLLOWER, LEADER, OBSERVER, FOLLOWER].into_iter().enumerate() {
-        let xids = if name % 2 == 0 { Xids::Anew } else { Xids::GoOn };
+        let xids = if name % 2 == 0 { Xids::Restart } else { Xids::Continue };
         actions.extend([
             mover.hello(Hello { xids, ..Hello::at(server) }),
             mover.call(Call::path_only(OpCode::GetEphemerals, None)),
@@ -56,7 +56,7 @@ pub(super) const OLD_CONNECTION: Scenario = Scenario {
     actions: old_connection,
 };
 
-/// Not here: closeSession, which Herdsman takes only from the server that has the session
+/// Not here: closeSession, which Herdsman accepts only from the server that has the session
 /// (docs/compatibility.md).
 fn old_connection(root: &str) -> Vec<Action> {
     let (old, new, witness) = (Client(0), Client(1), Client(2));
@@ -94,7 +94,7 @@ fn old_connection(root: &str) -> Vec<Action> {
                 old.call(create(&path, 0)),
                 new.close(),
                 witness.call(delete(&path)),
-                // Ended, whatever the old connection has been told.
+                // Ended, whatever the old connection was answered.
                 old.moves(from),
             ]);
         }
@@ -152,7 +152,7 @@ fn expired(root: &str) -> Vec<Action> {
         sleeper.close(),
         sleeper.hello(short),
         sleeper.call(create(&path, 1)),
-        // It moves, and is alive there.
+        // It moves and is alive there.
         sleeper.hello(Hello { timeout_ms: 4000, ..Hello::at(OTHER_FOLLOWER) }),
         sleeper.set_data(&path, "x"),
         witness.watch(OpCode::Exists, &path),
@@ -176,7 +176,7 @@ fn at_once(root: &str) -> Vec<Action> {
     let (witness, mover) = (Client(0), Client(1));
     let mut actions = vec![witness.create(root), witness.add_watch(root, 1)];
     let mut number = 0;
-    for xids in [Xids::GoOn, Xids::Anew] {
+    for xids in [Xids::Continue, Xids::Restart] {
         for (from, to) in PAIRS {
             let hello = |server| mover.hello(Hello { xids, ..Hello::at(server) });
             let path = |name: &str| format!("{root}/{name}-{number}");
@@ -259,7 +259,7 @@ fn credentials(root: &str) -> Vec<Action> {
             other.set_data(&locked, "open"),
         ]);
     }
-    // Refused credentials cost the connection, wherever it is; the session stays.
+    // Rejected credentials close the connection at every server; the session stays.
     for server in ROLES {
         actions.extend([
             mover.moves(server),

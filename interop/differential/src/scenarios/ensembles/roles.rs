@@ -1,4 +1,4 @@
-//! What each role says of itself: handshakes, the membership, four-letter words.
+//! What each role reports about itself: handshakes, the membership, four-letter words.
 
 use herdsman_proto::OpCode;
 

@@ -1,4 +1,4 @@
-//! Watches across servers: set again after a move, taken away, told of changes made elsewhere.
+//! Watches across servers: set again after a move, removed, notified of changes at other servers.
 
 use herdsman_proto::OpCode;
 
@@ -10,7 +10,7 @@ use crate::roles::{FOLLOWER, LEADER, OBSERVER, OTHER_FOLLOWER};
 
 pub(super) const AGAIN: Scenario = Scenario {
     name: "move-watches",
-    about: "setWatches and setWatches2 at another server tell what was missed",
+    about: "setWatches and setWatches2 at another server report missed changes",
     slots: 2,
     actions: again,
 };
@@ -20,8 +20,8 @@ fn again(root: &str) -> Vec<Action> {
     let path = |name: &str| format!("{root}/{name}");
     let list = |names: &[&str]| names.iter().map(|n| path(n).into_bytes()).collect();
     let mut actions = vec![other.create(root)];
-    actions.extend(["same", "changed", "gone", "parent"].map(|name| other.create(&path(name))));
-    let reads = [("same", true), ("changed", true), ("gone", true), ("new", false)];
+    actions.extend(["same", "changed", "deleted", "parent"].map(|name| other.create(&path(name))));
+    let reads = [("same", true), ("changed", true), ("deleted", true), ("new", false)];
     actions.extend(reads.map(|(name, is_there)| {
         let op = if is_there { OpCode::GetData } else { OpCode::Exists };
         mover.watch(op, &path(name))
@@ -30,7 +30,7 @@ fn again(root: &str) -> Vec<Action> {
         mover.watch(OpCode::GetChildren, &path("parent")),
         mover.drops(),
         other.set_data(&path("changed"), "x"),
-        other.delete(&path("gone")),
+        other.delete(&path("deleted")),
         other.create(&path("parent/child")),
         other.create(&path("new")),
     ]);
@@ -38,15 +38,15 @@ fn again(root: &str) -> Vec<Action> {
     for server in ROLES {
         for (offset, is_set_watches_2) in offsets {
             let mut lists: Vec<Vec<Vec<u8>>> = vec![
-                list(&["same", "changed", "gone"]),
+                list(&["same", "changed", "deleted"]),
                 list(&["same", "new", "later"]),
-                list(&["same", "parent", "gone"]),
+                list(&["same", "parent", "deleted"]),
             ];
             if is_set_watches_2 {
-                lists.push(list(&["same", "gone"]));
+                lists.push(list(&["same", "deleted"]));
                 lists.push(list(&["parent"]));
             }
-            let xids = if is_set_watches_2 { Xids::GoOn } else { Xids::Anew };
+            let xids = if is_set_watches_2 { Xids::Continue } else { Xids::Restart };
             actions.extend([
                 mover.hello(Hello { xids, ..Hello::at(server) }),
                 mover.call(Call::set_watches(offset, &lists)),
@@ -86,12 +86,12 @@ fn removal(root: &str) -> Vec<Action> {
                 mover.moves(server),
                 check(kind),
                 remove(kind),
-                other.set_data(root, "nobody hears"),
+                other.set_data(root, "no watcher"),
                 mover.call(Call::set_watches(1000, &[list(), Vec::new(), list(), list(), list()])),
                 check(kind),
                 remove(kind),
                 check(kind),
-                other.set_data(root, "some hear"),
+                other.set_data(root, "some watchers"),
                 other.create(&format!("{root}/x")),
                 other.delete(&format!("{root}/x")),
                 remove(3),
@@ -103,7 +103,7 @@ fn removal(root: &str) -> Vec<Action> {
 
 pub(super) const ACROSS: Scenario = Scenario {
     name: "watch-across",
-    about: "every server tells its clients of changes that came through any other, in order",
+    about: "every server notifies its clients of changes through any other, in order",
     slots: 4,
     actions: across,
 };
