@@ -1,7 +1,8 @@
 //! Appends batches of txns to the log.
 //!
 //! In: encoded txns in zxid order. Out: `Ok` from [`LogWriter::flush`] once the whole batch is
-//! durable: one write at the current position and one sync, however many txns it holds.
+//! durable: one write at the current position and one sync, however many txns it holds. After the sync one write
+//! adds their slots to the table at the end of the file ([`super::table`]), and waits for nothing.
 //! Apache: `FileTxnLog.append`/`commit`, `FilePadding`.
 //!
 //! Deliberately not here: threads and clocks. The caller gathers a batch while the disk works, and
@@ -13,7 +14,10 @@
 //!   and every later call reports it. A failed sync in particular is never retried, because the
 //!   kernel may have dropped what it could not write and say "done" the next time.
 //! - On a full disk, what was written of the batch is cut off again, the batch stays
-//!   buffered, and [`LogWriter::flush`] may be called again when there is room.
+//!   buffered, and [`LogWriter::flush`] may be called again when there is room. The file loses its table.
+//! - A slot is written only when its record is durable.
+//! - A file has a table from its beginning or not at all. One with a table never grows: a batch that it has no room
+//!   for goes to a new file.
 //! - A file or directory that cannot be opened for lack of descriptors is not a failure of the disk:
 //!   [`LogWriter::flush`] may be called again, and continues where it stopped.
 //! - A flush that syncs covers everything written before, also files that were ended without a sync.
@@ -31,6 +35,7 @@ use std::sync::Arc;
 
 use herdsman_proto::Zxid;
 
+use super::table::{OpenTable, Slot, end_table, new_file_bytes};
 use super::{HEADER, HEADER_BYTES};
 use crate::disk::{Disk, WriteFile, is_full, is_out_of_descriptors};
 use crate::names::LogName;
@@ -39,12 +44,17 @@ use crate::names::LogName;
 const ROOM_BYTES_MIN: u64 = 4096;
 /// Files that may wait for a sync after they were ended without one; beyond this, the oldest is synced at once.
 const UNSYNCED_FILES_MAX: usize = 4;
+/// Slots that may wait for a sync; beyond this, the file is synced at once.
+const PENDING_SLOTS_MAX: usize = 1 << 16;
 
 /// Options of a log writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// The file grows by this much at a time; 0 lets it grow with each batch. Apache: `preAllocSize`.
+    /// The length of a new file with a table; one without grows by this much at a time. 0 lets it grow with each
+    /// batch. Apache: `preAllocSize`.
     pub pre_alloc_bytes: u64,
+    /// Files that are preallocated with enough get a table of their records ([`super::table`]).
+    pub persist_table: bool,
     /// A file longer than this gets no further batch. Apache: `txnLogSizeLimitInKb`.
     pub file_bytes_max: Option<u64>,
     /// No payload may be longer. Apache reads `jute.maxbuffer` plus `jute.maxbuffer.extrasize`.
@@ -55,6 +65,7 @@ impl Default for LogOptions {
     fn default() -> Self {
         LogOptions {
             pre_alloc_bytes: 64 << 20,
+            persist_table: true,
             file_bytes_max: None,
             payload_bytes_max: 2 * 0xf_ffff,
         }
@@ -141,6 +152,8 @@ pub struct LogWriter {
     /// Files that were ended without a sync, oldest first; the next sync covers them too.
     unsynced: Vec<OpenFile>,
     batch: Batch,
+    /// The encoded slots of a batch; kept for its allocation.
+    slot_bytes: Vec<u8>,
     /// The last txn that was flushed.
     last_zxid: Zxid,
     written_bytes: u64,
@@ -153,10 +166,27 @@ pub struct LogWriter {
 struct Batch {
     /// Records that are not written yet.
     bytes: Vec<u8>,
+    /// Their slots; offsets are relative to `bytes`.
+    slots: Vec<Slot>,
     /// Bytes of records that are written and not known to be durable.
     written_bytes: usize,
     records: usize,
     zxids: Option<(Zxid, Zxid)>,
+}
+
+impl Batch {
+    fn encode(&mut self, zxid: Zxid, payload: &[u8]) {
+        let offset = self.bytes.len();
+        super::encode_record(payload, &mut self.bytes);
+        let (adler, _) = super::parse_head(&self.bytes[offset..]);
+        self.slots.push(Slot {
+            zxid,
+            offset: offset as u64,
+            payload_bytes: u32::try_from(payload.len()).expect("the length of a record is an int"),
+            adler: u32::try_from(adler).expect("a checksum has 32 bits"),
+            batch: 0,
+        });
+    }
 }
 
 struct OpenFile {
@@ -166,6 +196,7 @@ struct OpenFile {
     position: u64,
     /// The file's length as far as we have grown it.
     bytes: u64,
+    table: Option<OpenTable>,
     data_synced: bool,
     name_synced: bool,
 }
@@ -185,6 +216,7 @@ impl LogWriter {
             file: None,
             unsynced: Vec::new(),
             batch: Batch::default(),
+            slot_bytes: Vec::new(),
             last_zxid,
             written_bytes: 0,
             roll_wanted: false,
@@ -201,7 +233,7 @@ impl LogWriter {
         if payload.len() > bytes_max {
             return Err(AppendError::TooLarge { zxid, bytes: payload.len(), bytes_max });
         }
-        super::encode_record(payload, &mut self.batch.bytes);
+        self.batch.encode(zxid, payload);
         self.batch.records += 1;
         let first = self.batch.zxids.map_or(zxid, |(first, _)| first);
         self.batch.zxids = Some((first, zxid));
@@ -211,12 +243,13 @@ impl LogWriter {
     /// Writes the batch and, with [`SyncMode::Sync`], waits until it is durable.
     pub fn flush(&mut self, sync: SyncMode) -> Result<Flushed, AppendError> {
         self.check_usable()?;
-        if let Some((first, _)) = self.batch.zxids.filter(|_| !self.batch.bytes.is_empty()) {
+        if let Some(first) = self.batch.slots.first().map(|slot| slot.zxid) {
+            self.leave_full_file()?;
             self.open(first)?;
-            self.reserve()?;
+            self.reserve(first, sync)?;
             self.write()?;
         }
-        if sync == SyncMode::Sync {
+        if sync == SyncMode::Sync || self.has_many_pending() {
             self.sync()?;
         }
         Ok(self.finish_batch())
@@ -252,6 +285,21 @@ impl LogWriter {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
+    /// Ends the file if its table has no room for the batch.
+    fn leave_full_file(&mut self) -> Result<(), AppendError> {
+        let Batch { bytes, slots, .. } = &self.batch;
+        let is_full = self.file.as_ref().is_some_and(|open| {
+            let batch_end = open.position + bytes.len() as u64;
+            open.table.as_ref().is_some_and(|table| !table.has_room(batch_end, slots.len()))
+        });
+        if is_full {
+            let roll_wanted = self.roll_wanted;
+            self.close();
+            self.roll_wanted = roll_wanted;
+        }
+        self.check_usable()
+    }
+
     /// Opens a file for the batch unless one is open.
     fn open(&mut self, first: Zxid) -> Result<(), AppendError> {
         if self.file.is_some() {
@@ -266,6 +314,7 @@ impl LogWriter {
                     path,
                     position: 0,
                     bytes: 0,
+                    table: None,
                     data_synced: false,
                     name_synced: false,
                 });
@@ -277,8 +326,37 @@ impl LogWriter {
         }
     }
 
+    /// Gives a new file its full length and a table. Without room for that it is a file without a table, and so is one
+    /// that is not synced: its slots would have to wait for ever.
+    fn reserve(&mut self, first: Zxid, sync: SyncMode) -> Result<(), AppendError> {
+        let open = self.file.as_mut().expect("opened before");
+        if open.table.is_some() {
+            return Ok(());
+        }
+        let is_new = open.position <= HEADER_BYTES;
+        let Batch { bytes, slots, .. } = &self.batch;
+        let step = self.options.pre_alloc_bytes;
+        let wanted = new_file_bytes(step, bytes.len() as u64, slots.len() as u64);
+        let has_table = is_new && self.options.persist_table && sync == SyncMode::Sync;
+        let Some(wanted) = wanted.filter(|_| has_table) else {
+            return self.grow();
+        };
+        match open.file.allocate(wanted) {
+            Ok(()) => {
+                open.bytes = wanted;
+                open.table = Some(OpenTable::new(first, wanted));
+                Ok(())
+            }
+            Err(error) if is_full(&error) => self.grow(),
+            Err(error) => {
+                let path = open.path.clone();
+                Err(self.fail("grow", &path, error))
+            }
+        }
+    }
+
     /// Grows the file so that the batch fits, and if there is room, well ahead.
-    fn reserve(&mut self) -> Result<(), AppendError> {
+    fn grow(&mut self) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         let start = open.position.max(HEADER_BYTES);
         let end = start + self.batch.bytes.len() as u64;
@@ -310,7 +388,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes the header if it is missing, then the whole batch.
+    /// Writes header and footer if they are missing, then the whole batch.
     fn write(&mut self) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         open.data_synced = false;
@@ -321,9 +399,19 @@ impl LogWriter {
                 open.position = HEADER_BYTES;
             }
         }
+        if let (Ok(()), Some(table)) = (&result, &open.table)
+            && table.is_new()
+        {
+            let (position, footer) = table.footer();
+            result = open.file.write_at(position, &footer);
+        }
         let result = result.and_then(|()| open.file.write_at(open.position, &self.batch.bytes));
         match result {
             Ok(()) => {
+                if let Some(table) = &mut open.table {
+                    table.add_batch(open.position, &self.batch.slots);
+                }
+                self.batch.slots.clear();
                 open.position += self.batch.bytes.len() as u64;
                 open.bytes = open.bytes.max(open.position);
                 self.batch.written_bytes += self.batch.bytes.len();
@@ -341,12 +429,13 @@ impl LogWriter {
         }
     }
 
-    /// Cuts the file back to the end of the last batch, because there was no room.
+    /// Cuts the file back to the end of the last batch, and with it the table, because there was no room.
     fn cut_back(&mut self, cause: io::Error, path: &Path) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         match open.file.set_len(open.position) {
             Ok(()) => {
                 open.bytes = open.position;
+                open.table = None;
                 Err(full(path, cause))
             }
             Err(error) => Err(self.fail("cut back", path, error)),
@@ -384,6 +473,7 @@ impl LogWriter {
             }
             open.data_synced = true;
         }
+        self.write_slots(open)?;
         if !open.name_synced {
             if let Err(error) = self.disk.sync_dir(&self.dir) {
                 let path = self.dir.clone();
@@ -395,6 +485,32 @@ impl LogWriter {
             open.name_synced = true;
         }
         Ok(())
+    }
+
+    /// Adds the slots of records that are durable now to the table. They need no sync.
+    fn write_slots(&mut self, open: &mut OpenFile) -> Result<(), AppendError> {
+        let Some(table) = open.table.as_mut().filter(|table| table.pending() > 0) else {
+            return Ok(());
+        };
+        let position = table.take_pending(&mut self.slot_bytes);
+        match open.file.write_at(position, &self.slot_bytes) {
+            Ok(()) => Ok(()),
+            // It was reserved, but not every file system honours that. The records are durable.
+            Err(error) if is_full(&error) => {
+                tracing::warn!(path = %open.path.display(), %error, "log file loses its table");
+                open.table = None;
+                open.bytes = open.position;
+                let cut = open.file.set_len(open.position);
+                cut.map_err(|error| self.fail("cut back", &open.path, error))
+            }
+            Err(error) => Err(self.fail("write the table of", &open.path, error)),
+        }
+    }
+
+    /// Whether many slots wait for a sync.
+    fn has_many_pending(&self) -> bool {
+        let table = self.file.as_ref().and_then(|open| open.table.as_ref());
+        table.is_some_and(|table| table.pending() > PENDING_SLOTS_MAX)
     }
 
     fn finish_batch(&mut self) -> Flushed {
@@ -411,15 +527,13 @@ impl LogWriter {
         Flushed { last_zxid: self.last_zxid, records, bytes }
     }
 
-    /// Ends the file and frees the unused preallocated space.
+    /// Ends the file and frees the unused preallocated space. The table moves to the new end.
     fn close(&mut self) {
         self.roll_wanted = false;
         let Some(mut open) = self.file.take() else {
             return;
         };
-        if open.bytes > open.position
-            && let Err(error) = open.file.set_len(open.position)
-        {
+        if let Err(error) = self.cut_to_records(&mut open) {
             tracing::warn!(path = %open.path.display(), %error, "log file keeps its padding");
         }
         if open.data_synced && open.name_synced {
@@ -431,6 +545,26 @@ impl LogWriter {
             // tried again then.
             _ = self.sync_oldest();
         }
+    }
+
+    /// Frees the unused preallocated space, and moves the table there. A table that lacks slots is given up.
+    fn cut_to_records(&mut self, open: &mut OpenFile) -> io::Result<()> {
+        let Some(table) = open.table.take().filter(OpenTable::is_complete) else {
+            return match open.bytes > open.position {
+                true => open.file.set_len(open.position),
+                false => Ok(()),
+            };
+        };
+        let position = open.position;
+        let ended = end_table(&*self.disk, &open.path, &mut *open.file, &table, position)?;
+        if let Some(bytes) = ended {
+            if let Err(error) = open.file.sync_data() {
+                self.fail("sync", &open.path, error);
+                return Ok(());
+            }
+            open.file.set_len(bytes)?;
+        }
+        Ok(())
     }
 
     /// Stores the failure: it is final.

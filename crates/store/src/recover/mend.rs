@@ -9,6 +9,7 @@ use super::{RecoverError, Recovered, TornCut};
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at, remove_if_there};
 use crate::log::HEADER_BYTES;
 use crate::log::ending::read_exactly;
+use crate::log::table::cut_file;
 use crate::log::walk::{LogEnd, LogTail, TrailingBytes};
 use crate::names::{DAMAGED, LogName, SnapshotName, TEMPORARY, list_logs};
 use crate::replace::remove_staged;
@@ -103,9 +104,7 @@ fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &LogTail) -> io::Result<Option<T
             copy_rest(disk, dir, tail)?;
         }
         if tail.file_bytes > tail.good_bytes {
-            let mut file = disk.open_write(&path)?;
-            file.set_len(tail.good_bytes)?;
-            file.sync_data()?;
+            cut_file(disk, &path, tail.good_bytes)?;
         }
     }
     Ok((tail.rest == TrailingBytes::Torn).then(|| {
