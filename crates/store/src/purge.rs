@@ -6,6 +6,9 @@
 //! nor a reason to remove anything older (ZOOKEEPER-3231). With fewer than N complete ones nothing is removed. Nor
 //! is a log file that is being sent to a learner, or will be sent after a tree.
 //!
+//! What was put aside as damaged (`damaged.log.<zxid>…`, `damaged.snapshot.<zxid>…`) goes with the files that are older
+//! than all snapshots that stay: by then nobody looks into it any more.
+//!
 //! Apache: `PurgeTxnLog`.
 
 use std::collections::BTreeSet;
@@ -15,7 +18,7 @@ use std::path::{Path, PathBuf};
 use herdsman_proto::Zxid;
 
 use crate::disk::{Dirs, Disk, is_out_of_descriptors};
-use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
+use crate::names::{DAMAGED, INSTALLING, LogName, SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::reader::looks_whole;
 
 /// The fewest snapshots that Apache lets an operator keep; a smaller number counts as this one.
@@ -134,7 +137,40 @@ pub fn purge_knowing(
         remove(disk, &path)?;
         removed.push(path);
     }
+    if !removed.is_empty() {
+        for path in damaged_before(disk, dirs)? {
+            remove(disk, &path)?;
+            removed.push(path);
+        }
+    }
     Ok(removed)
+}
+
+/// Files that were put aside as damaged, and are older than all snapshots.
+fn damaged_before(disk: &dyn Disk, dirs: &Dirs) -> io::Result<Vec<PathBuf>> {
+    let snapshots = list_snapshots(disk, &dirs.data)?;
+    let Some(oldest) = snapshots.first().map(|name| name.zxid) else { return Ok(Vec::new()) };
+    let mut paths = Vec::new();
+    for dir in if dirs.data == dirs.log { vec![&dirs.data] } else { vec![&dirs.data, &dirs.log] } {
+        let entries = disk.list(dir)?;
+        let is_old = |name: &str| damaged_zxid(name).is_some_and(|zxid| zxid < oldest);
+        let old = entries.iter().filter(|entry| is_old(&entry.name));
+        paths.extend(old.map(|entry| dir.join(&entry.name)));
+    }
+    Ok(paths)
+}
+
+/// The zxid in the name of a file that was put aside as damaged.
+fn damaged_zxid(name: &str) -> Option<Zxid> {
+    let name = name.strip_prefix(DAMAGED)?;
+    let name = name.strip_prefix(INSTALLING).unwrap_or(name);
+    let (kind, rest) = name.split_once('.')?;
+    let zxid = rest.split('.').next()?;
+    match kind {
+        "log" => LogName::parse(&format!("log.{zxid}")).map(|name| name.zxid),
+        "snapshot" => SnapshotName::parse(&format!("snapshot.{zxid}")).map(|name| name.zxid),
+        _ => None,
+    }
 }
 
 fn remove(disk: &dyn Disk, path: &Path) -> io::Result<()> {
@@ -234,5 +270,40 @@ mod tests {
         check_needed(&snapshots, &logs, (3, Some(15)), (&[10], &[1]));
         check_needed(&snapshots, &logs, (3, Some(5)), (&[], &[]));
         check_needed(&snapshots, &logs, (3, Some(45)), (&[10, 20], &[1, 11]));
+    }
+
+    /// What was put aside stays as long as something older does.
+    #[test]
+    fn what_was_put_aside_goes_with_older_files() {
+        use crate::testing::{creates, dir, dirs, disk, names, snapshot, tree_of};
+        let disk = disk();
+        for last in [2, 5, 9, 12] {
+            snapshot(&disk, &tree_of(&creates(1..=last)));
+        }
+        for name in [
+            "damaged.log.1.from.16",
+            "damaged.log.4",
+            "damaged.log.5.from.16",
+            "damaged.snapshot.3.gz",
+            "damaged.install.snapshot.4",
+            "damaged.snapshot.7",
+            "damaged.notes",
+            "damaged.log.x",
+        ] {
+            disk.put(&dir().join(name), vec![1]);
+        }
+        let removed = purge(&disk, &dirs(), 3, None).unwrap();
+        assert_eq!(removed.len(), 5, "{removed:?}");
+        let expected = [
+            "damaged.log.5.from.16",
+            "damaged.log.x",
+            "damaged.notes",
+            "damaged.snapshot.7",
+            "snapshot.5",
+            "snapshot.9",
+            "snapshot.c",
+        ];
+        assert_eq!(names(&disk), expected);
+        assert!(purge(&disk, &dirs(), 3, None).unwrap().is_empty());
     }
 }

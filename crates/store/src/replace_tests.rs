@@ -4,7 +4,7 @@ use herdsman_proto::txn::Entry;
 
 use super::*;
 use crate::disk::MemoryDisk;
-use crate::epoch::{read_epoch, write_epoch};
+use crate::epoch::{read_epoch, recover_epochs, write_epoch};
 use crate::log::writer::{LogWriter, SyncMode};
 use crate::names::{list_logs, list_snapshots};
 use crate::recover::{RecoverOptions, recover};
@@ -40,6 +40,8 @@ fn before(dirs: &Dirs) -> MemoryDisk {
     }
     write_epoch(&disk, &dirs.data, EpochFile::Accepted, OLD_EPOCHS.accepted).unwrap();
     write_epoch(&disk, &dirs.data, EpochFile::Current, OLD_EPOCHS.current).unwrap();
+    // Makes the copies.
+    recover_epochs(&disk, dirs, entries[9].header.zxid).unwrap();
     voting::suspend(&disk, dirs, "lost").unwrap();
     disk
 }
@@ -97,6 +99,9 @@ fn a_crash_leaves_the_old_state_or_the_new_one() {
             disk.crash(|_| false);
             let expected = if is_new { NEW_EPOCHS } else { OLD_EPOCHS };
             assert_eq!(epochs(disk, &dirs), expected, "{at}");
+            // Copies of the old epochs do not count.
+            let last = recovered.tree.last_zxid();
+            assert_eq!(recover_epochs(disk, &dirs, last).unwrap(), expected, "{at}");
             assert_eq!(voting::suspended(disk, &dirs).unwrap().is_some(), !is_new, "{at}");
             let names: Vec<String> =
                 disk.list(&dirs.data).unwrap().into_iter().map(|entry| entry.name).collect();

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::Args;
+use herdsman_proto::Zxid;
+use herdsman_store::log::walk::follows;
 use serde_json::json;
 
 use super::filter::TxnFilter;
@@ -46,7 +48,8 @@ pub(super) fn execute(arguments: &LogArguments, console: &mut Console<'_>) -> Re
         verify_logs(&paths, &mut verdict, console)?;
         return verdict.print(arguments.json, console);
     }
-    let mut printer = Printer { arguments, console, held: VecDeque::new(), is_damaged: false };
+    let mut printer =
+        Printer { arguments, console, held: VecDeque::new(), is_damaged: false, last: None };
     if !arguments.json {
         printer.console.print(COLUMNS)?;
     }
@@ -62,6 +65,8 @@ struct Printer<'a, 'c> {
     /// The last txns, with `--tail`.
     held: VecDeque<Vec<String>>,
     is_damaged: bool,
+    /// The last txn, also of the file before.
+    last: Option<Zxid>,
 }
 
 impl Printer<'_, '_> {
@@ -82,6 +87,11 @@ impl Printer<'_, '_> {
 
     fn print_piece(&mut self, name: &str, piece: &LogItem<'_>) -> Result<()> {
         match piece {
+            LogItem::Txn { offset, entry } => self.gap_before(name, *offset, entry.header.zxid)?,
+            LogItem::Unknown { offset, zxid, .. } => self.gap_before(name, *offset, *zxid)?,
+            LogItem::Damage(_) | LogItem::Torn { .. } => {}
+        }
+        match piece {
             LogItem::Txn { offset, entry } if self.arguments.filter.wants(entry) => {
                 let shown = DataShown::from_flag(self.arguments.data);
                 let lines = if self.arguments.json {
@@ -101,6 +111,21 @@ impl Printer<'_, '_> {
                 let text = format!("{bytes} bytes of a write that was never completed");
                 self.print_problem(name, *offset, "torn", &text)
             }
+        }
+    }
+
+    /// Reports txns that are missing before this one. Apache reads on after them without a message.
+    fn gap_before(&mut self, name: &str, offset: u64, zxid: Zxid) -> Result<()> {
+        match self.last.replace(zxid) {
+            Some(last) if !follows(last, zxid) && zxid > last => {
+                let text = format!("txns are missing between {last} and {zxid}");
+                self.problem(name, offset, "gap", &text)
+            }
+            Some(last) if zxid <= last => {
+                let text = format!("txn {zxid} comes after txn {last}");
+                self.problem(name, offset, "backwards", &text)
+            }
+            _ => Ok(()),
         }
     }
 

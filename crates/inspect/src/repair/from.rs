@@ -186,12 +186,22 @@ fn try_in_scratch(location: &Location, repair: &Repair) -> Result<()> {
     }
     let options = RecoverOptions { on_mismatch: OnDigestMismatch::Refuse, ..load_options() };
     plan_splice(&RealDisk, &dirs, &options, repair)?.carry_out(&RealDisk, KeepDamaged::No)?;
-    if assess(&RealDisk, &dirs, &options)? == Assessment::Whole {
-        load(&RealDisk, &dirs, &options, &mut |_| {}).context(
-            "a server would not start from the repaired files: the records that were found do not belong to this history. Nothing was changed",
-        )?;
+    if assess(&RealDisk, &dirs, &options)? != Assessment::Whole {
+        return Ok(());
     }
-    Ok(())
+    let (recovered, _) = load(&RealDisk, &dirs, &options, &mut |_| {}).context(
+        "a server would not start from the repaired files: the records that were found do not belong to this history. Nothing was changed",
+    )?;
+    // A record that later ones have overwritten must be right, too.
+    let found = repair.found();
+    let was_found =
+        |zxid: Zxid| found.iter().any(|(first, last, _)| *first <= zxid && zxid <= *last);
+    match recovered.digest_mismatch.filter(|mismatch| was_found(mismatch.zxid)) {
+        Some(mismatch) => bail!(
+            "{mismatch}: the record that was found does not belong to this history. Nothing was changed"
+        ),
+        None => Ok(()),
+    }
 }
 
 impl FromPlan {
@@ -208,21 +218,21 @@ impl FromPlan {
     /// Prints what is damaged, what was found where, and what will be done.
     pub(super) fn print(&self, console: &mut Console<'_>) -> Result<()> {
         let places = self.damage.places.iter().map(|place| clean(&place.to_string()));
-        print_list("What is damaged:", places.collect(), console)?;
+        print_list("What is damaged:", &places.collect::<Vec<_>>(), console)?;
         let found = self.repair.found();
         let found = found.iter().map(|(first, last, peer)| {
             let source = &self.sources[self.index(*peer)].name;
             format!("{}, in {source}", txns(*first, *last))
         });
-        print_list("What was found:", found.collect(), console)?;
+        print_list("What was found:", &found.collect::<Vec<_>>(), console)?;
         let peers: Vec<ServerId> = (0..self.sources.len()).map(peer).collect();
         let missing = self.repair.outstanding(&peers);
-        let missing = missing.iter().map(|it| self.missing_text(it)).collect();
-        print_list("What is still missing:", missing, console)?;
+        let missing: Vec<_> = missing.iter().map(|it| self.missing_text(it)).collect();
+        print_list("What is still missing:", &missing, console)?;
         if let Some(reason) = self.repair.irreparable() {
             console.print(irreparable_text(reason))?;
         }
-        print_list("What will be done:", self.splice.lines(), console)
+        print_list("What will be done:", &self.splice.lines(), console)
     }
 
     fn index(&self, peer: ServerId) -> usize {
@@ -295,7 +305,7 @@ fn txns(first: Zxid, last: Zxid) -> String {
     if first == last { format!("txn {first}") } else { format!("txns {first} to {last}") }
 }
 
-fn print_list(title: &str, lines: Vec<String>, console: &mut Console<'_>) -> Result<()> {
+fn print_list(title: &str, lines: &[String], console: &mut Console<'_>) -> Result<()> {
     if lines.is_empty() {
         return Ok(());
     }

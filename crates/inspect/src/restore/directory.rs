@@ -21,7 +21,7 @@ use herdsman_store::recover::load;
 use herdsman_store::replace::{self, StagedSnapshot};
 use herdsman_store::{
     Compression, DirLock, Dirs, Disk, EpochFile, Epochs, InstallError, RealDisk, SnapshotName,
-    read_epoch, voting,
+    copied_epoch, read_epoch, voting,
 };
 
 use super::RestoreArguments;
@@ -147,6 +147,7 @@ impl RestoreArguments {
         let current = loaded.as_of.epoch();
         let mut accepted = current;
         for file in [EpochFile::Accepted, EpochFile::Current] {
+            accepted = accepted.max(copied_epoch(&RealDisk, &dirs.data, file).unwrap_or(0));
             match read_epoch(&RealDisk, &dirs.data, file) {
                 Ok(epoch) => accepted = accepted.max(epoch.unwrap_or(0)),
                 Err(_) if self.force => {}

@@ -7,7 +7,7 @@ use herdsman_store::names::{GUARD, INSTALLING, TEMPORARY, list_logs, list_snapsh
 use herdsman_store::recover::{RecoveryPlan, load};
 use herdsman_store::{
     Disk, EpochFile, OnDigestMismatch, RealDisk, RecoverError, RecoverOptions, Recovered,
-    read_epoch, replace, voting,
+    copied_epoch, read_epoch, replace, voting,
 };
 
 use super::Verdict;
@@ -135,13 +135,24 @@ fn report_leftovers(location: &Location, verdict: &mut Verdict) -> Result<bool> 
 
 /// Reports the two epoch files, which only members of an ensemble have.
 fn report_epochs(location: &Location, last: Option<Zxid>, verdict: &mut Verdict) {
-    let mut read = |file| match read_epoch(&RealDisk, &location.dirs.data, file) {
-        Ok(epoch) => epoch,
-        Err(error) => {
-            verdict.problem("epochs", error.to_string());
-            None
-        }
-    };
+    let data = &location.dirs.data;
+    let mut read =
+        |file| match (read_epoch(&RealDisk, data, file), copied_epoch(&RealDisk, data, file)) {
+            (Ok(epoch), _) => epoch,
+            (Err(error), Some(copy)) => {
+                verdict.problem(
+                    "epochs",
+                    format!(
+                        "{error}. It has a copy, {copy}, from which the next start restores it"
+                    ),
+                );
+                None
+            }
+            (Err(error), None) => {
+                verdict.problem("epochs", error.to_string());
+                None
+            }
+        };
     let (current, accepted) = (read(EpochFile::Current), read(EpochFile::Accepted));
     let (Some(current), Some(accepted)) = (current, accepted) else {
         return;

@@ -12,6 +12,10 @@ use crate::log_file::{DamagedRange, LogItem, LogTotals, log_name, read_log, shor
 use crate::progress::Meter;
 use crate::show::counted;
 
+/// What zxids do not prove.
+const NEW_EPOCHS: &str =
+    "zxids do not show whether txns are missing right before a new epoch; only digests do";
+
 /// The result of reading one log.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LogCheck {
@@ -52,6 +56,12 @@ pub(crate) fn verify_logs(
             let text = format!("starts with txn {first}, but the file before it ends with {last}");
             verdict.problem(&pair[1].name, text);
         }
+    }
+    let mut ends =
+        checks.iter().flat_map(|check| [check.totals.first, check.totals.last]).flatten();
+    let first_epoch = ends.next().map(Zxid::epoch);
+    if ends.any(|zxid| Some(zxid.epoch()) != first_epoch) {
+        verdict.note("epochs", NEW_EPOCHS);
     }
     verdict.note(
         "digests",

@@ -70,6 +70,9 @@ struct Replay<'a> {
     mismatches: Vec<String>,
     mismatches_more: u64,
     holes: Vec<(Zxid, Zxid, Option<Zxid>)>,
+    /// The txns before and after the first new epoch since the last digest that matched: zxids do not show a hole
+    /// between them.
+    new_epoch: Option<(Zxid, Zxid)>,
 }
 
 impl<'a> Replay<'a> {
@@ -85,6 +88,7 @@ impl<'a> Replay<'a> {
             mismatches: Vec::new(),
             mismatches_more: 0,
             holes: Vec::new(),
+            new_epoch: None,
         }
     }
 
@@ -156,6 +160,10 @@ impl<'a> Replay<'a> {
         let Some((tree, fuzzy_until)) = &mut self.state else {
             return;
         };
+        let last = tree.last_zxid();
+        if last > Zxid::ZERO && entry.header.zxid.epoch() > last.epoch() {
+            self.new_epoch.get_or_insert((last, entry.header.zxid));
+        }
         tree.replay(entry);
         self.txns += 1;
         let (zxid, found) = (tree.last_zxid(), tree.digest());
@@ -178,6 +186,7 @@ impl<'a> Replay<'a> {
 
     fn compare(&mut self, whose: &str, zxid: Zxid, expected: i64, found: i64) {
         if expected == found {
+            self.new_epoch = None;
             return;
         }
         if self.mismatches.len() == MISMATCHES_LISTED_MAX {
@@ -200,6 +209,12 @@ impl<'a> Replay<'a> {
                     format!("{text}, and no snapshot covers them: what follows cannot be used"),
                 ),
             }
+        }
+        if let Some((last, next)) = self.new_epoch {
+            verdict.note(
+                "epochs",
+                format!("no digest after txn {next} shows that nothing is missing between it and {last}: zxids start again in a new epoch"),
+            );
         }
         for text in &self.mismatches {
             verdict.problem("digests", text);

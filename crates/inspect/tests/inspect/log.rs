@@ -187,3 +187,53 @@ fn no_bit_that_turns_over_goes_unseen() {
         assert_ne!(ran.code, 0, "offset {offset}: {ran:?}");
     }
 }
+
+/// Apache reads on silently after a file that ends too early, or a record whose length or end mark is zero.
+#[test]
+fn holes_that_apache_passes_over_are_reported() {
+    // The last records of a file are gone, and the next file begins after them.
+    let between = Copy::of("apache-3.9.5/plain");
+    between.cut("log.1", between.offsets("log.1")[&0x50]);
+    // A length field of zeros inside of a file, and an end mark.
+    let length = Copy::of("apache-3.9.5/plain");
+    length.write("log.55", length.offsets("log.55")[&0x60] + 8, &[0; 4]);
+    let mark = Copy::of("apache-3.9.5/plain");
+    mark.write("log.55", mark.offsets("log.55")[&0x61] - 1, &[0]);
+    for (copy, gap) in
+        [(&between, "0x4f and 0x55"), (&length, "0x5f and 0x61"), (&mark, "0x5f and 0x61")]
+    {
+        let missing = format!("txns are missing between {gap}");
+        let dir = copy.text();
+        run(&["inspect", "log", dir]).expect(1, &[&missing]);
+        run(&["inspect", "log", dir, "--json"]).expect(1, &[&missing, "\"gap\""]);
+        run(&["inspect", "log", dir, "--verify"]).expect(1, &["PROBLEM"]);
+    }
+    // Snapshot 0x54 covers the first one.
+    run(&["inspect", "data-dir", between.text(), "--verify"]).expect(
+        0,
+        &["note     replay: txns are missing between 0x4f and 0x55; snapshot 0x54 covers"],
+    );
+    run(&["inspect", "data-dir", length.text(), "--verify"])
+        .expect(1, &["PROBLEM", "txns are missing between 0x5f and 0x61"]);
+    run(&["inspect", "log", Copy::of("apache-3.9.5/plain").text()]).expect(0, &[]);
+}
+
+/// Zxids do not show what is missing right before a new epoch; digests do.
+#[test]
+fn new_epochs_are_pointed_out() {
+    let copy = Copy::of("apache-3.9.5/plain");
+    run(&["inspect", "log", copy.text(), "--verify"]).expect(0, &["digests"]);
+    let bytes = fs::read(copy.file("log.55")).unwrap();
+    // The last txn again, as the first one of epoch 1.
+    let last = usize::try_from(copy.offsets("log.55")[&0x71]).unwrap();
+    let mut payload = bytes[last + 12..].to_vec();
+    let length =
+        u32::from_be_bytes([bytes[last + 8], bytes[last + 9], bytes[last + 10], bytes[last + 11]]);
+    payload.truncate(length as usize);
+    payload[12..20].copy_from_slice(&(1i64 << 32 | 1).to_be_bytes());
+    let mut log = herdsman_store::log::HEADER.to_vec();
+    herdsman_store::log::encode_record(&payload, &mut log);
+    fs::write(copy.file("log.100000001"), log).unwrap();
+    run(&["inspect", "log", copy.text(), "--verify"])
+        .expect(0, &["note     epochs: zxids do not show whether txns are missing"]);
+}

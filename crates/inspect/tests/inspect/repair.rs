@@ -56,9 +56,9 @@ fn a_torn_tail_is_cut() {
     run(&["repair", copy.text(), "--cut-torn-tail", "--yes"]).expect(
         0,
         &[
-            "keep only the records of log.55 at 16..",
+            "keep of log.55 only the records at 16..",
             "No txn is lost",
-            "the original files are in",
+            "the files as they were are in",
             "as of txn 0x70",
             "sound",
         ],
@@ -87,7 +87,7 @@ fn giving_up_later_txns_goes_back_to_a_state_that_was() {
         .expect(0, &["What is lost:", "0x61", "setData /app/counted", "dry run"]);
     assert_eq!(fs::read(copy.file("log.55")).unwrap(), before);
     let ran = run(&["repair", copy.text(), "--accept-loss", "--yes"])
-        .expect(0, &["the bytes at offset", "0x71", "as of txn 0x5f", "sound"]);
+        .expect(0, &["what stood at offset", "0x71", "as of txn 0x5f", "sound"]);
     assert!(!ran.out.contains("  0x5f "), "{}", ran.out);
     assert_eq!(fs::read(copy.kept().join("log.55")).unwrap(), before);
     run(&["inspect", "history", "/app/counted", "--data-dir", copy.text()]).expect(0, &["0x5f"]);
@@ -121,7 +121,12 @@ fn giving_up_only_what_is_damaged_keeps_later_txns() {
     let before = fs::read(copy.file("log.55")).unwrap();
     run(&["repair", copy.text(), "--accept-loss=damaged-only", "--yes"]).expect(
         0,
-        &["write snapshot.71", "any txns after 0x5f and before 0x61", "as of txn 0x71", "sound"],
+        &[
+            "write snapshot.71",
+            "whatever came after txn 0x5f and before 0x61",
+            "as of txn 0x71",
+            "sound",
+        ],
     );
     assert_eq!(fs::read(copy.kept().join("log.55")).unwrap(), before);
     let counted = run(&[
@@ -219,7 +224,7 @@ fn a_running_server_is_left_alone() {
     let copy = damaged();
     fs::write(copy.path().join("zookeeper_server.pid"), std::process::id().to_string()).unwrap();
     run(&["repair", copy.text(), "--accept-loss", "--yes"])
-        .expect(2, &["a server runs as process", "Nothing was changed"]);
+        .expect(2, &["says that a server runs as process", "Nothing was changed"]);
     fs::write(copy.path().join("zookeeper_server.pid"), "not a number").unwrap();
     run(&["repair", copy.text(), "--accept-loss", "--yes"]).expect(0, &["sound"]);
 }
@@ -254,7 +259,7 @@ fn a_snapshot_that_is_not_trusted_is_rebuilt_from_a_named_one() {
     copy.cut("log.1", copy.offsets("log.1")[&0x53]);
     let here = ["--log-dir", copy.text()];
     run(&[&["repair", copy.text(), "--rebuild-snapshot=snapshot.0", "--yes"], &here[..]].concat())
-        .expect(2, &["the log ends at 0x52, but snapshots reach 0x54"]);
+        .expect(2, &["the log ends at 0x52, but snapshots go on to 0x54"]);
 }
 
 /// Only the super user can give files away, so only then there is something to see.
@@ -289,9 +294,9 @@ fn a_repair_is_finished_when_nobody_reads_its_output() {
             let arguments = ["repair", copy.text(), "--accept-loss", "--yes"];
             let ran = run_failing_output(text, kind, &arguments).expect(
                 0,
-                &["the repair continues, but standard output cannot be written to", "sound"],
+                &["the repair goes on, but standard output cannot be written to", "sound"],
             );
-            for piece in ["done: remove log.55", "the original files are in", "sound"] {
+            for piece in ["done: remove log.55", "the files as they were are in", "sound"] {
                 assert!(ran.err.contains(piece), "{ran:#?}");
             }
             assert!(!copy.file("log.55").exists() && !copy.file("snapshot.54").exists());
@@ -322,7 +327,7 @@ fn damaged_txns_are_taken_from_another_servers_files() {
     copy.flip("log.55", copy.offsets("log.55")[&0x65] + 20);
     copy.flip("log.55", 1);
     let before = fs::read(copy.file("log.55")).unwrap();
-    let everything = bytes_of(copy.path());
+    let everything = bytes_of(&copy.path().join("version-2"));
     run(&["repair", copy.text()]).expect(1, &["--from DIR"]);
     let arguments = ["repair", copy.text(), "--from", whole.text()];
     let pieces = [
@@ -332,10 +337,10 @@ fn damaged_txns_are_taken_from_another_servers_files() {
         "write log.55 again, with 2 records that were missing",
     ];
     run(&[&arguments[..], &["--dry-run"]].concat()).expect(0, &pieces).expect(0, &["dry run"]);
-    assert_eq!(bytes_of(copy.path()), everything);
+    assert_eq!(bytes_of(&copy.path().join("version-2")), everything);
     run(&arguments).expect(2, &["no terminal"]);
     run_answering("n\n", &arguments).expect(1, &["nothing was changed"]);
-    assert_eq!(bytes_of(copy.path()), everything);
+    assert_eq!(bytes_of(&copy.path().join("version-2")), everything);
     run(&[&arguments[..], &["--yes"]].concat())
         .expect(0, &pieces)
         .expect(0, &["the original files are in", "as of txn 0x71", "sound"]);
@@ -389,19 +394,19 @@ fn a_lost_end_is_not_guessed() {
     let whole = Copy::of("apache-3.9.5/plain");
     let copy = Copy::of("apache-3.9.5/plain");
     copy.flip("log.55", copy.offsets("log.55")[&0x71] + 20);
-    let before = bytes_of(copy.path());
+    let before = bytes_of(&copy.path().join("version-2"));
     run(&["repair", copy.text(), "--from", whole.text(), "--yes"]).expect(
         1,
         &["whatever came after txn 0x70", "it is not known which txn was the last one", "nothing"],
     );
-    assert_eq!(bytes_of(copy.path()), before);
+    assert_eq!(bytes_of(&copy.path().join("version-2")), before);
 }
 
 /// Zxids of a standalone server name other txns after a restore.
 #[test]
 fn files_of_another_history_are_refused() {
     let copy = damaged();
-    let before = bytes_of(copy.path());
+    let before = bytes_of(&copy.path().join("version-2"));
     let other = Copy::of("apache-3.8.0/plain");
     run(&["repair", copy.text(), "--from", other.text(), "--yes"])
         .expect(2, &["another history", "Nothing was changed"]);
@@ -414,8 +419,8 @@ fn files_of_another_history_are_refused() {
     let forged = Copy::of("apache-3.9.5/plain");
     forged.replace_record("log.55", 0x60, 0x5f);
     run(&["repair", copy.text(), "--from", forged.text(), "--yes"])
-        .expect(2, &["would not start from the repaired files", "Nothing was changed"]);
-    assert_eq!(bytes_of(copy.path()), before);
+        .expect(2, &["after txn 0x60 the tree has digest", "Nothing was changed"]);
+    assert_eq!(bytes_of(&copy.path().join("version-2")), before);
 }
 
 /// A damaged epoch file of a member must not keep it from being repaired.

@@ -172,7 +172,6 @@ fn the_name_of_a_file_is_its_first_txn() {
     // A file without txns: only what comes before its name was there.
     check(BEGINNING, "1: 1-7 | 1/1:", "until 7");
     check(BEGINNING, "1: 1-7 | 1/1: | 1/3: 1/3", "7 [1/1 1/2] 1/3; until 1/3");
-    check(BEGINNING, "1: 1-7 | 1/1: torn | 1/1: 1/1-1/3", "until 1/3");
     check(BEGINNING, "1: 1-7 | 1/1: | 2/1: 2/1", "until 2/1");
     check(BEGINNING, "1: 1-7 damage(8,9) | 1/1:", "7 [8 9] end; until 9");
     check(BEGINNING, "1: 1-7 damage | 1/1:", "7 [?] end; until ?");

@@ -10,6 +10,7 @@ use super::{FilePlan, KeepDamaged, Part, SpliceError};
 use crate::disk::{Disk, ReadFile, TolerantDisk, WriteFile, io_at, remove_if_there};
 use crate::log::ending::{LogDamage, RecordsEnd, classify, read_exactly};
 use crate::log::record::RecordReader;
+use crate::log::table::add_table;
 use crate::log::{HEADER, HEADER_BYTES, checksum, encode_record};
 use crate::names::{DAMAGED, TEMPORARY};
 
@@ -53,8 +54,13 @@ fn write_verified(
     plan: &FilePlan,
 ) -> Result<(), SpliceError> {
     let expected = write(disk, path, temporary, plan).map_err(io_at(temporary))?;
-    let found = read_back(disk, temporary).map_err(io_at(temporary))?;
-    if found == expected {
+    let has_damage = plan.parts.iter().any(|part| matches!(part, Part::Covered(_)));
+    if !has_damage {
+        // Without a table it is a file like Apache's; one of records around damage would be wrong about its end.
+        add_table(disk, temporary, plan.name.zxid).map_err(io_at(temporary))?;
+    }
+    let (found, is_clean) = read_back(disk, temporary).map_err(io_at(temporary))?;
+    if found == expected && (is_clean || has_damage) {
         return Ok(());
     }
     let difference = found.iter().zip(&expected).position(|(left, right)| left != right);
@@ -163,19 +169,20 @@ fn copy(
     Ok(())
 }
 
-/// Reads all valid records of a file.
-fn read_back(disk: &dyn Disk, path: &Path) -> io::Result<Contents> {
+/// Reads all valid records of a file, and whether there is nothing else in it.
+fn read_back(disk: &dyn Disk, path: &Path) -> io::Result<(Contents, bool)> {
     let mut reader = RecordReader::open(disk, path)?;
-    let mut contents = Vec::new();
+    let (mut contents, mut is_clean) = (Vec::new(), true);
     loop {
         while let Some(record) = reader.next_record()? {
             contents.push((record.zxid, checksum(record.payload)));
         }
         match classify(&reader)? {
             RecordsEnd::Damaged(LogDamage { next_valid: Some((offset, _)), .. }) => {
+                is_clean = false;
                 reader.resume_at(offset);
             }
-            _ => return Ok(contents),
+            end => return Ok((contents, is_clean && end == RecordsEnd::Clean)),
         }
     }
 }
