@@ -3,20 +3,25 @@
 //!
 //! In: a directory of a server that does not run. Out: files that a server starts from, and a backup of
 //! every file that was changed or removed. What a server repairs at its start (a torn tail, unfinished files)
-//! can be repaired here too; what it refuses to decide (damage, missing txns) the operator decides here.
+//! can be repaired here too; what it refuses to decide (damage, missing txns) the operator decides here. Missing txns
+//! can be taken from the files of other servers.
 //!
 //! Steps: diagnose, plan, show the plan, ask, back up, change, verify. A plan is made and shown before
 //! anything is touched, and each change is a new file that is synced and renamed.
 
 mod diagnosis;
+mod from;
 mod loss;
 mod plan;
 mod rebuild;
 mod steps;
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
-use herdsman_store::{EpochFile, RealDisk, read_epoch, voting};
+use herdsman_proto::Zxid;
+use herdsman_store::{EpochFile, RealDisk, lower_last_known, read_epoch, voting};
 
 use crate::console::{Console, EXIT_CODES_OF_CHANGES, Outcome};
 use crate::durable::ToolDisk;
@@ -27,6 +32,7 @@ use crate::verify::Verdict;
 use crate::verify::data_dir::verify_data_dir;
 
 use diagnosis::Diagnosis;
+use from::FromResult;
 use plan::RepairPlan;
 
 /// Diagnose a data directory, or repair it.
@@ -62,6 +68,10 @@ struct ActionArguments {
     /// one can be named, as in --rebuild-snapshot=snapshot.5400; then all later ones are replaced.
     #[arg(long, value_name = "OLDER", num_args = 0..=1, require_equals = true)]
     rebuild_snapshot: Option<Option<String>>,
+    /// Take damaged or missing txns from the files of another member of the ensemble, or from a copy of these files.
+    /// DIR is a dataDir, a dataLogDir, or a version-2 directory; of Apache, too. May be given several times.
+    #[arg(long, value_name = "DIR")]
+    from: Vec<PathBuf>,
 }
 
 /// Which txns are given up.
@@ -89,6 +99,7 @@ fn help() -> String {
         "\
 Examples:
   herdsman repair /var/lib/zookeeper                        diagnose, and list repairs
+  herdsman repair /var/lib/zookeeper --from /mnt/zk2/data --dry-run
   herdsman repair /var/lib/zookeeper --accept-loss --dry-run
   herdsman repair /var/lib/zookeeper --accept-loss --yes
 
@@ -103,8 +114,9 @@ In an ensemble whose other members are up, it is better to start with an empty v
 /// This must be durable before anything is given up.
 fn suspend_voting(location: &Location, disk: &ToolDisk, console: &mut Console<'_>) -> Result<()> {
     let data = &location.dirs.data;
-    let is_member = location.data_dir.join("myid").exists()
-        || read_epoch(&RealDisk, data, EpochFile::Accepted)?.is_some_and(|epoch| epoch > 0);
+    // Only members have an epoch file, also one that is damaged.
+    let has_epoch = !matches!(read_epoch(&RealDisk, data, EpochFile::Accepted), Ok(None | Some(0)));
+    let is_member = location.data_dir.join("myid").exists() || has_epoch;
     if !is_member {
         return Ok(());
     }
@@ -137,13 +149,14 @@ impl RepairArguments {
     /// Runs the command on the given console.
     pub fn execute(&self, console: &mut Console<'_>) -> Result<Outcome> {
         let location = self.dir.locate()?;
-        let Some(action) = self.action.action() else {
+        let action = self.action.action();
+        if action.is_none() && self.action.from.is_empty() {
             if let Some(reason) = location.missing_log()? {
                 console.note(format_args!("{reason}. Without the log there is no diagnosis"));
                 return Ok(Outcome::Problems);
             }
             return Diagnosis::of(&location).print(&location, console);
-        };
+        }
         let _rights = if self.dry_run { None } else { Some(OwnerRights::take(&location)?) };
         location.refuse_missing_log()?;
         let disk = location.disk()?;
@@ -155,6 +168,9 @@ impl RepairArguments {
             )?;
             return verified(&location, console);
         }
+        let Some(action) = action else {
+            return self.repair_from(&location, disk, console);
+        };
         let plan = RepairPlan::make(&action, &location)?;
         plan.print(console)?;
         if plan.is_empty() {
@@ -171,10 +187,42 @@ impl RepairArguments {
         console.set_changed("the repair continues");
         if !plan.lost.is_empty() {
             suspend_voting(&location, &disk, console)?;
+            // Txns that are given up on purpose are not missing.
+            lower_last_known(&disk, &location.dirs.data, Zxid::ZERO)?;
         }
         plan.carry_out(&location, disk, console)?;
         report_other_owner(&location, console)?;
         verified(&location, console)
+    }
+
+    /// Takes what is missing from other directories.
+    fn repair_from(
+        &self,
+        location: &Location,
+        disk: ToolDisk,
+        console: &mut Console<'_>,
+    ) -> Result<Outcome> {
+        let plan = match from::plan(&self.action.from, location)? {
+            FromResult::Nothing(diagnosis) => return diagnosis.print(location, console),
+            FromResult::Plan(plan) => plan,
+        };
+        plan.print(console)?;
+        if plan.is_empty() {
+            console.print("nothing was changed")?;
+            return Ok(Outcome::Problems);
+        }
+        if self.dry_run {
+            console.print("nothing was changed: this was a dry run")?;
+            return Ok(from::outcome(plan.is_complete(), Outcome::Sound));
+        }
+        if !self.confirmed(console)? {
+            console.print("nothing was changed")?;
+            return Ok(Outcome::Problems);
+        }
+        console.set_changed("the repair continues");
+        plan.carry_out(location, disk, console)?;
+        report_other_owner(location, console)?;
+        Ok(from::outcome(plan.is_complete(), verified(location, console)?))
     }
 
     fn confirmed(&self, console: &mut Console<'_>) -> Result<bool> {

@@ -11,8 +11,11 @@
 //! - the log may be of a newer epoch than `currentEpoch`, up to `acceptedEpoch`. That is no contradiction:
 //!   a txn or a tree of an epoch comes from its leader only, on top of everything that the epoch started from,
 //!   so its presence shows what `currentEpoch` was about to become. It is written now;
-//! - a missing file has been lost, unless this server has never been in an epoch: it is created again, and voting is
-//!   suspended ([`crate::voting`]), since a promise may be forgotten;
+//! - a missing or unreadable file is restored from its copy (`herdsman.epochs`, see [`copies`]). Without a copy it has
+//!   been lost, unless this server has never been in an epoch: it is created again, and voting is suspended
+//!   ([`crate::voting`]), since a promise may be forgotten;
+//! - a number that is smaller than its copy has been damaged, or is older: the copy counts. If `acceptedEpoch` is
+//!   larger, Apache has run here, or the crash came between the two: then the copy is older, and does not count;
 //! - anything else means that the files are from different times, and a server that has forgotten what it
 //!   promised could elect a second leader. It is refused.
 //!
@@ -20,13 +23,18 @@
 //! `currentEpoch.tmp` was left behind by the very crash; we take that file for the epoch too, so the
 //! temporary names are Apache's. A temporary file that was not written completely is ignored.
 
+mod copies;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use herdsman_proto::{EPOCH_MAX, Zxid};
 
-use crate::disk::{Dirs, Disk, read_whole, replace_whole};
+use crate::disk::{Dirs, Disk, is_unreadable, read_whole, replace_whole};
 use crate::voting::{self, VotingError};
+pub use copies::COPIES_FILE;
+pub(crate) use copies::remove_copies;
+use copies::{EpochCopy, read_copies, write_copies};
 
 /// Limit for a number with white space around it.
 const FILE_BYTES_MAX: u64 = 64;
@@ -133,17 +141,34 @@ impl From<VotingError> for EpochError {
     }
 }
 
-/// The last txn that this server is known to have had when it last started.
-pub(crate) fn last_known(_disk: &dyn Disk, _dir: &Path) -> Option<Zxid> {
-    None
-}
-
 /// Reads one of the files; `None` if it does not exist.
 pub fn read_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Option<u32>, EpochError> {
     read_number(disk, &dir.join(file.name()))
 }
 
-/// Replaces one of the files, durably.
+/// The epoch in the copy of one of the files, if there is a copy.
+#[must_use]
+pub fn copied_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Option<u32> {
+    read_copies(disk, dir).map(|copy| copy.epoch(file))
+}
+
+/// The last txn that this server is known to have had. `None` if nothing says so, or if Apache may have changed the
+/// log since.
+pub(crate) fn last_known(disk: &dyn Disk, dir: &Path) -> Option<Zxid> {
+    let copy = read_copies(disk, dir)?;
+    let accepted = read_epoch(disk, dir, EpochFile::Accepted).ok().flatten();
+    accepted.is_none_or(|accepted| accepted <= copy.accepted).then_some(copy.last_zxid)
+}
+
+/// Lowers the last txn that this server is known to have had, durably, before later ones are given up.
+pub fn lower_last_known(disk: &dyn Disk, dir: &Path, last_zxid: Zxid) -> io::Result<()> {
+    match read_copies(disk, dir).filter(|copy| copy.last_zxid > last_zxid) {
+        Some(copy) => write_copies(disk, dir, EpochCopy { last_zxid, ..copy }),
+        None => Ok(()),
+    }
+}
+
+/// Replaces one of the files and its copy, durably.
 ///
 /// # Errors
 /// The disk fails, or the file has a later epoch: it only ever rises.
@@ -153,22 +178,89 @@ pub fn write_epoch(
     file: EpochFile,
     epoch: u32,
 ) -> Result<(), EpochError> {
-    if let Some(on_disk) = read_epoch(disk, dir, file)?.filter(|on_disk| *on_disk > epoch) {
+    let copy = read_copies(disk, dir);
+    let found = match find_epoch(disk, dir, file)? {
+        Found::Unreadable => copy.map(|copy| copy.epoch(file)),
+        found => found.epoch(),
+    };
+    if let Some(on_disk) = found.filter(|on_disk| *on_disk > epoch) {
         return Err(EpochError::Backwards { path: dir.join(file.name()), on_disk, epoch });
     }
+    put_epoch(disk, dir, file, epoch)?;
+    // A start makes the copy. Without it, the other epoch may be unknown.
+    let Some(copy) = copy else { return Ok(()) };
+    let copy = match file {
+        EpochFile::Accepted => EpochCopy { accepted: epoch, ..copy },
+        // Apache's acceptedEpoch is larger if Apache has run here.
+        EpochFile::Current => {
+            EpochCopy { accepted: copy.accepted.max(epoch), current: epoch, ..copy }
+        }
+    };
+    put_copies(disk, dir, copy)
+}
+
+fn put_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile, epoch: u32) -> Result<(), EpochError> {
     let names = (file.temporary_name(), file.name());
     replace_whole(disk, dir, names, epoch.to_string().as_bytes())
         .map_err(|source| EpochError::Io { path: dir.join(file.name()), source })
 }
 
-/// Reads both files when a server of an ensemble starts; `last_zxid` is the recovered tree's. A missing
-/// file is created again; if this server has been in an epoch, it has forgotten what it promised and must not vote.
+fn put_copies(disk: &dyn Disk, dir: &Path, copy: EpochCopy) -> Result<(), EpochError> {
+    write_copies(disk, dir, copy)
+        .map_err(|source| EpochError::Io { path: dir.join(COPIES_FILE), source })
+}
+
+/// The content of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    Epoch(u32),
+    Missing,
+    Unreadable,
+}
+
+impl Found {
+    fn epoch(self) -> Option<u32> {
+        match self {
+            Found::Epoch(epoch) => Some(epoch),
+            Found::Missing | Found::Unreadable => None,
+        }
+    }
+}
+
+fn find_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Found, EpochError> {
+    match read_epoch(disk, dir, file) {
+        Ok(epoch) => Ok(epoch.map_or(Found::Missing, Found::Epoch)),
+        Err(EpochError::Unreadable { .. }) => Ok(Found::Unreadable),
+        Err(EpochError::Io { source, .. })
+            if is_unreadable(&source) || source.kind() == io::ErrorKind::FileTooLarge =>
+        {
+            Ok(Found::Unreadable)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Reads both files when a server of an ensemble starts; `last_zxid` is the recovered tree's. A missing or damaged
+/// file is restored from its copy. Without a copy it is created again; then a server that has been in an epoch has
+/// forgotten what it promised, and must not vote.
 pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<Epochs, EpochError> {
     let dir = &dirs.data;
-    let found_current = read_epoch(disk, dir, EpochFile::Current)?;
-    let found_accepted = read_epoch(disk, dir, EpochFile::Accepted)?;
-    let current = current_epoch(disk, dir, (found_current, found_accepted), last_zxid)?;
-    let accepted = found_accepted.unwrap_or(current);
+    let found_current = find_epoch(disk, dir, EpochFile::Current)?;
+    let found_accepted = find_epoch(disk, dir, EpochFile::Accepted)?;
+    // If Apache has run here, its files are newer than the copies.
+    let copy = read_copies(disk, dir)
+        .filter(|copy| found_accepted.epoch().is_none_or(|accepted| accepted <= copy.accepted));
+    let accepted = copy.map(|copy| copy.accepted).or(found_accepted.epoch());
+    let current = match copy {
+        // Nobody follows an epoch that was not accepted, so a larger number has been damaged.
+        Some(copy) => {
+            let is_possible = |current: &u32| (copy.current..=copy.accepted).contains(current);
+            found_current.epoch().filter(is_possible).or(Some(copy.current))
+        }
+        None => found_current.epoch(),
+    };
+    let current = current_epoch(disk, dir, (current, accepted), last_zxid)?;
+    let accepted = accepted.unwrap_or(current);
     if accepted < current {
         return Err(EpochError::AcceptedBehindCurrent {
             path: dir.join(EpochFile::Accepted.name()),
@@ -176,25 +268,45 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
             current,
         });
     }
-    let missing = match (found_current, found_accepted) {
-        (Some(_), Some(_)) => None,
-        (None, None) => Some("currentEpoch and acceptedEpoch are missing"),
-        (None, Some(_)) => Some("currentEpoch is missing"),
-        (Some(_), None) => Some("acceptedEpoch is missing"),
-    };
-    if let Some(missing) = missing.filter(|_| accepted > 0) {
-        let reason = format!("{missing}, but this server has been in epoch {accepted}");
-        voting::suspend(disk, dirs, &reason)?;
+    if copy.is_none() {
+        suspend_without_copy(disk, dirs, (found_current, found_accepted), accepted)?;
     }
     for (file, found, epoch) in [
         (EpochFile::Accepted, found_accepted, accepted),
         (EpochFile::Current, found_current, current),
     ] {
-        if found != Some(epoch) {
-            write_epoch(disk, dir, file, epoch)?;
+        if found != Found::Epoch(epoch) {
+            if copy.is_some() {
+                let path = dir.join(file.name());
+                tracing::warn!(path = %path.display(), epoch, "restored an epoch from its copy");
+            }
+            put_epoch(disk, dir, file, epoch)?;
         }
     }
+    let last_zxid = copy.map_or(last_zxid, |copy| copy.last_zxid.max(last_zxid));
+    put_copies(disk, dir, EpochCopy { accepted, current, last_zxid })?;
     Ok(Epochs { current, accepted })
+}
+
+/// Suspends voting if an epoch is lost and there is no copy of it.
+fn suspend_without_copy(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    (current, accepted): (Found, Found),
+    epoch: u32,
+) -> Result<(), EpochError> {
+    let lost = match (current, accepted) {
+        (Found::Unreadable, _) => Some("currentEpoch is damaged"),
+        (_, Found::Unreadable) => Some("acceptedEpoch is damaged"),
+        _ if epoch == 0 => None,
+        (Found::Epoch(_), Found::Epoch(_)) => None,
+        (Found::Missing, Found::Missing) => Some("currentEpoch and acceptedEpoch are missing"),
+        (Found::Missing, Found::Epoch(_)) => Some("currentEpoch is missing"),
+        (Found::Epoch(_), Found::Missing) => Some("acceptedEpoch is missing"),
+    };
+    let Some(lost) = lost else { return Ok(()) };
+    let reason = format!("{lost}, but this server has been in epoch {epoch}");
+    Ok(voting::suspend(disk, dirs, &reason)?)
 }
 
 /// The epoch that was followed last, if the files and the log agree.
@@ -248,159 +360,5 @@ fn read_number(disk: &dyn Disk, path: &Path) -> Result<Option<u32>, EpochError> 
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::disk::MemoryDisk;
-    use crate::testing::{dirs, disk};
-
-    const DIR: &str = "/data/version-2";
-    const LAST: Zxid = Zxid(3 << 32 | 7);
-
-    /// Checks what recovery makes of these files, and the content of `currentEpoch` afterwards. A server that has lost
-    /// a file does not vote.
-    fn check(files: &[(&str, &str)], expected: Result<(u32, u32), &str>) {
-        let (disk, dirs) = (disk(), dirs());
-        let dir = &dirs.data;
-        for (name, content) in files {
-            disk.put(&dir.join(name), content.as_bytes().to_vec());
-        }
-        let is_there = |name| files.iter().any(|(file, _)| *file == name);
-        match (recover_epochs(&disk, &dirs, LAST), expected) {
-            (Ok(epochs), Ok((current, accepted))) => {
-                assert_eq!((epochs.current, epochs.accepted), (current, accepted));
-                disk.crash(|_| false);
-                let durable = |file| read_epoch(&disk, dir, file).unwrap();
-                assert_eq!(durable(EpochFile::Current), Some(current));
-                assert_eq!(durable(EpochFile::Accepted), Some(accepted));
-                let is_whole = is_there("currentEpoch") && is_there("acceptedEpoch");
-                let reason = voting::suspended(&disk, &dirs).unwrap();
-                assert_eq!(reason.is_none(), is_whole, "{files:?}: {reason:?}");
-            }
-            (Err(error), Err(part)) => {
-                assert!(error.to_string().contains(part), "{error}");
-                assert_eq!(disk.list(dir).unwrap().len(), files.len(), "nothing was changed");
-            }
-            (found, expected) => panic!("{files:?}: {found:?}, not {expected:?}"),
-        }
-    }
-
-    #[test]
-    fn epochs_are_recovered() {
-        check(&[], Ok((3, 3)));
-        check(&[("currentEpoch", "3"), ("acceptedEpoch", "4")], Ok((3, 4)));
-        check(&[("currentEpoch", "5\n"), ("acceptedEpoch", "5")], Ok((5, 5)));
-        check(&[("currentEpoch", "2"), ("acceptedEpoch", "2")], Err("epoch 2"));
-        check(&[("currentEpoch", "2")], Err("never promised"));
-        for behind in ["1", "", "3x"] {
-            check(
-                &[("currentEpoch", "2"), ("currentEpoch.tmp", behind), ("acceptedEpoch", "2")],
-                Err("older than the log"),
-            );
-        }
-        // What Apache leaves when it crashes between writing and renaming.
-        check(&[("currentEpoch", "2"), ("currentEpoch.tmp", "3")], Ok((3, 3)));
-        // A later promise says nothing about whom we have followed.
-        check(
-            &[("currentEpoch", "3"), ("currentEpoch.tmp", "4"), ("acceptedEpoch", "4")],
-            Ok((3, 4)),
-        );
-        check(&[("currentEpoch", "4")], Ok((4, 4)));
-        check(&[("acceptedEpoch", "5")], Ok((3, 5)));
-        check(&[("acceptedEpoch", "2")], Err("less than currentEpoch"));
-        check(&[("currentEpoch", "4"), ("acceptedEpoch", "3")], Err("less than currentEpoch"));
-        check(&[("currentEpoch", "")], Err("not an epoch"));
-        check(&[("currentEpoch", "3x")], Err("currentEpoch holds"));
-        check(&[("currentEpoch", "3"), ("acceptedEpoch", "-1")], Err("acceptedEpoch holds"));
-    }
-
-    /// The leader's txns are durable and the epoch is not yet: the crash that comes between the two
-    /// must not keep a server from starting.
-    #[test]
-    fn a_crash_between_log_and_epoch_is_repaired() {
-        check(&[("currentEpoch", "2"), ("acceptedEpoch", "3")], Ok((3, 3)));
-        check(&[("currentEpoch", "1"), ("acceptedEpoch", "5")], Ok((3, 5)));
-        check(
-            &[("currentEpoch", "2"), ("currentEpoch.tmp", ""), ("acceptedEpoch", "3")],
-            Ok((3, 3)),
-        );
-    }
-
-    /// Nor has a standalone server, whose txns are all of epoch 0: both vote.
-    #[test]
-    fn a_fresh_server_has_promised_nothing() {
-        for last in [Zxid::ZERO, Zxid(77)] {
-            let (disk, dirs) = (disk(), dirs());
-            for _ in 0..2 {
-                assert_eq!(recover_epochs(&disk, &dirs, last).unwrap(), Epochs::default());
-                disk.crash(|_| false);
-                assert_eq!(voting::suspended(&disk, &dirs).unwrap(), None);
-            }
-            // The crash may have come between the two files.
-            disk.remove(&dirs.data.join("currentEpoch")).unwrap();
-            assert_eq!(recover_epochs(&disk, &dirs, last).unwrap(), Epochs::default());
-            assert_eq!(voting::suspended(&disk, &dirs).unwrap(), None);
-        }
-    }
-
-    /// Files are made anew only once it is durable that this server must not vote.
-    #[test]
-    fn a_crash_never_leaves_new_files_and_a_vote() {
-        for power in 0..12 {
-            let (disk, dirs) = (disk(), dirs());
-            disk.cut_power_after(power);
-            let recovered = recover_epochs(&disk, &dirs, LAST);
-            disk.crash(|_| true);
-            let is_made = |file| read_epoch(&disk, &dirs.data, file).unwrap().is_some();
-            if is_made(EpochFile::Current) || is_made(EpochFile::Accepted) {
-                assert!(voting::suspended(&disk, &dirs).unwrap().is_some(), "{power}");
-            }
-            assert!(recovered.is_err() || is_made(EpochFile::Current), "{power}");
-            recover_epochs(&disk, &dirs, LAST).unwrap();
-            assert!(voting::suspended(&disk, &dirs).unwrap().is_some(), "{power}");
-        }
-    }
-
-    #[test]
-    fn a_crash_leaves_the_old_epoch_or_the_new_one() {
-        for power in 0..6 {
-            for survivors in 0..8 {
-                let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
-                disk.create_dir(dir).unwrap();
-                write_epoch(&disk, dir, EpochFile::Current, 7).unwrap();
-                disk.cut_power_after(power);
-                let written = write_epoch(&disk, dir, EpochFile::Current, 8).is_ok();
-                let mut asked = 0;
-                disk.crash(|_| {
-                    asked += 1;
-                    asked <= survivors
-                });
-                let epoch = read_epoch(&disk, dir, EpochFile::Current).unwrap().unwrap();
-                assert!(epoch == 8 || epoch == 7 && !written, "{epoch}, {power}, {survivors}");
-            }
-        }
-    }
-
-    #[test]
-    fn an_epoch_never_goes_back() {
-        let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
-        disk.create_dir(dir).unwrap();
-        for file in [EpochFile::Accepted, EpochFile::Current] {
-            for (epoch, expected) in [(6, 6), (0, 6), (7, 7), (5, 7), (7, 7)] {
-                let written = write_epoch(&disk, dir, file, epoch);
-                assert_eq!(written.is_ok(), epoch == expected, "{written:?}");
-                assert_eq!(read_epoch(&disk, dir, file).unwrap(), Some(expected));
-            }
-        }
-    }
-
-    #[test]
-    fn an_epoch_whose_sync_failed_is_not_there() {
-        let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
-        disk.create_dir(dir).unwrap();
-        write_epoch(&disk, dir, EpochFile::Current, 7).unwrap();
-        disk.fail_sync(0);
-        assert!(write_epoch(&disk, dir, EpochFile::Current, 8).is_err());
-        disk.crash(|_| true);
-        assert_eq!(read_epoch(&disk, dir, EpochFile::Current).unwrap(), Some(7));
-    }
-}
+#[path = "epoch/tests.rs"]
+mod tests;

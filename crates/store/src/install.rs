@@ -58,6 +58,7 @@ use herdsman_proto::Zxid;
 use herdsman_tree::{Loader, Tree};
 
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at, is_full};
+use crate::epoch::lower_last_known;
 use crate::names::{Compression, INSTALLING, SnapshotName, list_logs, list_snapshots};
 use crate::recover::remove_unfinished;
 use crate::replace::{check_guard, remove_guard, remove_others, take_epochs, write_guard};
@@ -132,6 +133,7 @@ pub fn install_snapshot(
              keep Apache ZooKeeper from starting meanwhile; if this server stops now, start Herdsman before Apache"
         );
     }
+    lower_last_known(&**disk, &dirs.data, name.zxid).map_err(io_at(&dirs.data))?;
     let installing = dirs.data.join(name.installing_name());
     disk.rename(&temporary, &installing).map_err(io_at(&installing))?;
     let path = clear_and_name(&**disk, dirs, name)?;

@@ -43,7 +43,10 @@ mod testing;
 pub mod voting;
 
 pub use disk::{Dirs, Disk, MemoryDisk, RealDisk, dir_bytes, is_out_of_descriptors};
-pub use epoch::{EpochError, EpochFile, Epochs, read_epoch, recover_epochs, write_epoch};
+pub use epoch::{
+    EpochError, EpochFile, Epochs, copied_epoch, lower_last_known, read_epoch, recover_epochs,
+    write_epoch,
+};
 pub use history::{HistoryLimits, TxnHistory, read_history};
 pub use install::{InstallError, install_snapshot};
 pub use lock::{DirLock, DirLockError, lock_dirs};

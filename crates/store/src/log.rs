@@ -18,6 +18,7 @@ pub mod pieces;
 pub mod range;
 pub mod record;
 mod search;
+pub mod table;
 pub mod truncate;
 pub mod walk;
 pub mod writer;

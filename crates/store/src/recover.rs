@@ -8,7 +8,8 @@
 //! server must not serve a state that the next power failure may undo.
 //!
 //! Rules:
-//! - What the snapshot covers may be damaged. What it does not cover must be intact.
+//! - What the snapshot covers may be damaged, or unreadable. What it does not cover must be intact;
+//!   [`crate::repair`] says what is missing.
 //! - A snapshot from a leader that was being installed when the power failed is the whole state; see
 //!   [`crate::install`].
 //! - A damaged snapshot is skipped for an older one only if the log continues from the older one
@@ -39,11 +40,12 @@ use std::path::{Path, PathBuf};
 use herdsman_proto::{SessionId, Zxid};
 use herdsman_tree::{Loader, Tree, TreeOptions};
 
-use crate::disk::{Dirs, Disk, io_at};
+use crate::disk::{Dirs, Disk, TolerantDisk, io_at};
 use crate::install::{clear_and_name, find_installing};
 use crate::log::pieces::LogFiles;
 use crate::log::walk::{LogWalkError, files_needed};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
+use crate::repair::name_unreadable;
 use crate::snapshot::Trailer;
 use crate::snapshot::reader::{SnapshotError, SnapshotSummary, read_snapshot_at};
 use crate::voting;
@@ -404,13 +406,15 @@ impl RecoverySource<'_> {
         let files = files_needed(logs, after);
         let log = LogFiles { dir: &self.dirs.log, files, after, until, known: &base.known };
         let (tree, mut txns) = (&mut base.tree, 0);
-        let pieces = read_entries(self.disk, &log, &mut |entry| {
+        let tolerant = TolerantDisk::new(self.disk);
+        let mut pieces = read_entries(&tolerant, &log, &mut |entry| {
             let zxid = entry.header.zxid;
             tree.replay(entry);
             digests.check(tree, zxid, entry.digest);
             txns += 1;
             progress(Progress::Log { zxid, txns });
         })?;
+        name_unreadable(&tolerant, self.dirs, &mut pieces.pieces);
         let digest_mismatch = digests.mismatch;
         let found = RecoveryInput {
             is_fresh: base.fresh,

@@ -47,6 +47,7 @@
 use herdsman_proto::Zxid;
 
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at};
+use crate::epoch::lower_last_known;
 use crate::install::finish_installing;
 use crate::log::pieces::LogFiles;
 use crate::log::truncate::{LogCut, cut_log};
@@ -123,6 +124,7 @@ pub fn truncate_and_reload(
     let used = recovered.snapshot.as_ref().expect("it was started from one");
     sync_all(disk, dirs, Some(&used.path))?;
     remove_newer(disk, dirs, &snapshots, used.name)?;
+    lower_last_known(disk, &dirs.data, zxid).map_err(io_at(&dirs.data))?;
     cut_log(disk, &dirs.log, &LogCut::behind(&plan.log, &logs))?;
     tracing::debug!(wanted = %zxid, last = %recovered.tree.last_zxid(), "cut the log and loaded the tree");
     Ok(recovered)
@@ -150,6 +152,7 @@ pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadEr
     })?;
     check_reached(zxid, &walked)?;
     sync_all(disk, dirs, None)?;
+    lower_last_known(disk, &dirs.data, zxid).map_err(io_at(&dirs.data))?;
     cut_log(disk, &dirs.log, &LogCut::behind(&walked, &logs))?;
     tracing::debug!(last = %zxid, "cut the log");
     Ok(())

@@ -45,6 +45,7 @@ use herdsman_proto::Zxid;
 
 pub use crate::log::lost::RecordId;
 pub use assess::assess;
+pub(crate) use assess::name_unreadable;
 pub use records::{RecordsBetween, read_records};
 pub use splice::{KeepDamaged, SpliceError, SplicePlan, Spliced, plan_splice, splice};
 pub use state::{
@@ -94,11 +95,6 @@ impl Gap {
     #[must_use]
     pub fn contains(&self, zxid: Zxid) -> bool {
         self.after < zxid && self.before.is_none_or(|before| zxid < before)
-    }
-
-    /// Whether the gap shows from the zxids around it, however the files are rewritten: then it may be filled in part.
-    pub(crate) fn shows_by_itself(&self) -> bool {
-        self.before.is_some_and(|before| before.epoch() == self.after.epoch())
     }
 }
 

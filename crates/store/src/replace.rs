@@ -29,7 +29,7 @@ use std::sync::Arc;
 use herdsman_tree::Tree;
 
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at, read_whole, remove_if_there};
-use crate::epoch::{EpochFile, Epochs};
+use crate::epoch::{EpochFile, Epochs, remove_copies};
 use crate::install::{
     InstallError, find_installing, finish_installing, list_installing, write_unnamed,
 };
@@ -193,6 +193,8 @@ pub(crate) fn take_epochs(disk: &dyn Disk, dirs: &Dirs) -> Result<(), IoErrorAt>
         return Ok(());
     }
     voting::allow(disk, dirs).map_err(|VotingError { path, source }| IoErrorAt { path, source })?;
+    // The copies are of the old epochs, which may be later. The next start makes new ones.
+    remove_copies(disk, &dirs.data).map_err(io_at(&dirs.data))?;
     for file in staged {
         let (from, to) = (dirs.data.join(installing_name(file)), dirs.data.join(file.name()));
         disk.rename(&from, &to).map_err(io_at(&from))?;

@@ -32,8 +32,12 @@ pub(crate) fn disk() -> MemoryDisk {
 }
 
 /// Small files, so that tests are quick.
-pub(crate) const OPTIONS: LogOptions =
-    LogOptions { pre_alloc_bytes: 16 << 10, file_bytes_max: None, payload_bytes_max: 1 << 20 };
+pub(crate) const OPTIONS: LogOptions = LogOptions {
+    pre_alloc_bytes: 16 << 10,
+    persist_table: true,
+    file_bytes_max: None,
+    payload_bytes_max: 1 << 20,
+};
 
 pub(crate) fn writer(disk: &MemoryDisk, last: Zxid) -> LogWriter {
     LogWriter::new(Arc::new(disk.clone()), DIR, last, OPTIONS)

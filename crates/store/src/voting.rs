@@ -6,7 +6,8 @@
 //! one epoch. So the loss is recorded in a file, durably, before anything that depends on it,
 //! and voting is suspended while the file exists:
 //! - an operator gave up a part of the log (`herdsman.acceptLossAfter`);
-//! - an epoch file is missing although this server has been in an epoch;
+//! - an epoch file is missing although this server has been in an epoch, or damaged, and has no copy;
+//! - the end of the log or all snapshots are damaged ([`crate::repair`]);
 //! - the directories are empty, and `db.autocreate=false` says that they should not be.
 //!
 //! An operator who knows that nothing is lost, because a new ensemble starts from these files or all of its members

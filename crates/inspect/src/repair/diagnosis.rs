@@ -181,6 +181,10 @@ fn wrong_digest(recovered: &Recovered) -> Option<Finding> {
 fn loss_offers(last_good: Zxid) -> Vec<(String, String)> {
     vec![
         (
+            "--from DIR".to_owned(),
+            "takes the txns that are damaged or missing from another member's files, or from a copy of these. Nothing is lost".to_owned(),
+        ),
+        (
             "--accept-loss".to_owned(),
             format!("goes back to txn {last_good}: all later txns are given up. The result is a state that existed"),
         ),

@@ -192,6 +192,29 @@ impl Copy {
         file.write_all_at(bytes, offset).unwrap();
     }
 
+    /// Puts the txn `other` in the place of a txn, under its zxid and with a valid checksum. Both have the same length.
+    pub fn replace_record(&self, name: &str, zxid: i64, other: i64) {
+        use herdsman_store::log::{RECORD_EXTRA_BYTES, RECORD_HEAD_BYTES, encode_record};
+        let offsets = self.offsets(name);
+        let bytes = fs::read(self.file(name)).unwrap();
+        let record = |zxid: i64| {
+            let start = usize::try_from(offsets[&zxid]).unwrap();
+            let end = usize::try_from(offsets[&(zxid + 1)]).unwrap();
+            &bytes[start..end]
+        };
+        let payload = |zxid: i64| {
+            let record = record(zxid);
+            record[RECORD_HEAD_BYTES..record.len() - (RECORD_EXTRA_BYTES - RECORD_HEAD_BYTES)]
+                .to_vec()
+        };
+        let mut forged = payload(other);
+        assert_eq!(forged.len(), payload(zxid).len(), "choose another pair");
+        forged[12..20].copy_from_slice(&zxid.to_be_bytes());
+        let mut record = Vec::new();
+        encode_record(&forged, &mut record);
+        self.write(name, offsets[&zxid], &record);
+    }
+
     /// Cuts a file.
     pub fn cut(&self, name: &str, bytes: u64) {
         let file = fs::OpenOptions::new().write(true).open(self.file(name)).unwrap();

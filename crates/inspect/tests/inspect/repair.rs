@@ -315,3 +315,118 @@ fn a_plan_that_cannot_be_shown_is_not_carried_out() {
         .expect(2, &["standard output was closed"]);
     assert_eq!(bytes_of(&copy.path().join("version-2")), before);
 }
+
+/// A server that is healed by another one's files has everything, and keeps its old files.
+#[test]
+fn damaged_txns_are_taken_from_another_servers_files() {
+    let whole = Copy::of("apache-3.9.5/plain");
+    let digest = |copy: &Copy| {
+        run(&["inspect", "data-dir", copy.text(), "--json"]).json()[0]["digest"].clone()
+    };
+    let copy = damaged();
+    copy.flip("log.55", copy.offsets("log.55")[&0x65] + 20);
+    copy.flip("log.55", 1);
+    let before = fs::read(copy.file("log.55")).unwrap();
+    let everything = bytes_of(copy.path());
+    run(&["repair", copy.text()]).expect(1, &["--from DIR"]);
+    let arguments = ["repair", copy.text(), "--from", whole.text()];
+    let pieces = [
+        "log.55 at offset",
+        "txn 0x60, in ",
+        "txn 0x65, in ",
+        "write log.55 again, with 2 records that were missing",
+    ];
+    run(&[&arguments[..], &["--dry-run"]].concat()).expect(0, &pieces).expect(0, &["dry run"]);
+    assert_eq!(bytes_of(copy.path()), everything);
+    run(&arguments).expect(2, &["no terminal"]);
+    run_answering("n\n", &arguments).expect(1, &["nothing was changed"]);
+    assert_eq!(bytes_of(copy.path()), everything);
+    run(&[&arguments[..], &["--yes"]].concat())
+        .expect(0, &pieces)
+        .expect(0, &["the original files are in", "as of txn 0x71", "sound"]);
+    assert_eq!(fs::read(copy.kept().join("log.55")).unwrap(), before);
+    assert_eq!(digest(&copy), digest(&whole));
+    run(&["repair", copy.text(), "--from", whole.text(), "--yes"])
+        .expect(0, &["Nothing needs to be repaired"]);
+    server_starts(&copy);
+}
+
+#[test]
+fn a_missing_log_file_is_written_anew() {
+    let whole = Copy::of("apache-3.9.5/plain");
+    let copy = Copy::of("apache-3.9.5/plain");
+    copy.flip("snapshot.54", 500);
+    fs::remove_file(copy.file("log.1")).unwrap();
+    // A directory with logs only, and no version-2.
+    let logs = tempfile::tempdir().unwrap();
+    fs::copy(whole.file("log.1"), logs.path().join("log.1")).unwrap();
+    let logs = logs.path().to_str().unwrap();
+    run(&["repair", copy.text(), "--from", logs, "--yes"])
+        .expect(0, &["write log.1, with 84 records", "rename snapshot.54", "sound"]);
+    assert!(copy.file("damaged.snapshot.54").exists() && copy.kept().join("snapshot.54").exists());
+    server_starts(&copy);
+}
+
+/// What is found is written, and what is not is reported.
+#[test]
+fn a_part_of_a_repair_is_done_and_the_rest_reported() {
+    let other = damaged();
+    let copy = damaged();
+    copy.flip("log.55", copy.offsets("log.55")[&0x68] + 20);
+    let arguments = ["repair", copy.text(), "--from", other.text(), "--yes"];
+    run(&arguments).expect(
+        1,
+        &["txn 0x68, in ", "txn 0x60; damaged in ", "with 1 records", "refuses to start"],
+    );
+    run(&arguments).expect(1, &["What is still missing", "txn 0x60", "nothing was changed"]);
+    // Two sources, each with a part.
+    let (third, whole) = (damaged(), Copy::of("apache-3.9.5/plain"));
+    let copy = damaged();
+    copy.flip("log.55", copy.offsets("log.55")[&0x68] + 20);
+    whole.flip("log.55", whole.offsets("log.55")[&0x68] + 20);
+    run(&["repair", copy.text(), "--from", third.text(), "--from", whole.text(), "--yes"])
+        .expect(0, &["txn 0x68, in ", "txn 0x60, in ", "sound"]);
+}
+
+/// The end of a log without a table: nobody knows which txn was the last one.
+#[test]
+fn a_lost_end_is_not_guessed() {
+    let whole = Copy::of("apache-3.9.5/plain");
+    let copy = Copy::of("apache-3.9.5/plain");
+    copy.flip("log.55", copy.offsets("log.55")[&0x71] + 20);
+    let before = bytes_of(copy.path());
+    run(&["repair", copy.text(), "--from", whole.text(), "--yes"]).expect(
+        1,
+        &["whatever came after txn 0x70", "it is not known which txn was the last one", "nothing"],
+    );
+    assert_eq!(bytes_of(copy.path()), before);
+}
+
+/// Zxids of a standalone server name other txns after a restore.
+#[test]
+fn files_of_another_history_are_refused() {
+    let copy = damaged();
+    let before = bytes_of(copy.path());
+    let other = Copy::of("apache-3.8.0/plain");
+    run(&["repair", copy.text(), "--from", other.text(), "--yes"])
+        .expect(2, &["another history", "Nothing was changed"]);
+    run(&["repair", copy.text(), "--from", copy.text(), "--yes"])
+        .expect(2, &["is the directory that is to be repaired"]);
+    run(&["repair", copy.text(), "--from", "/nowhere", "--yes"]).expect(2, &["does not exist"]);
+    run(&["repair", copy.text(), "--from", other.text(), "--accept-loss"])
+        .expect(2, &["cannot be used with"]);
+    // The one record that is taken is another one; the digests of later txns show it.
+    let forged = Copy::of("apache-3.9.5/plain");
+    forged.replace_record("log.55", 0x60, 0x5f);
+    run(&["repair", copy.text(), "--from", forged.text(), "--yes"])
+        .expect(2, &["would not start from the repaired files", "Nothing was changed"]);
+    assert_eq!(bytes_of(copy.path()), before);
+}
+
+/// A damaged epoch file of a member must not keep it from being repaired.
+#[test]
+fn a_member_with_a_damaged_epoch_file_gives_txns_up() {
+    let copy = damaged();
+    fs::write(copy.file("acceptedEpoch"), "rot").unwrap();
+    run(&["repair", copy.text(), "--accept-loss", "--yes"]).expect(1, &["it will not vote"]);
+}

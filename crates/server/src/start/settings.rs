@@ -294,6 +294,7 @@ pub(crate) fn conn_settings(config: &Config, touch_step_ms: u64) -> ConnSettings
 pub(crate) fn log_options(config: &Config) -> LogOptions {
     LogOptions {
         pre_alloc_bytes: config.storage.preallocate_bytes,
+        persist_table: true,
         file_bytes_max: config.storage.log_file_bytes_max.map(NonZeroU64::get),
         payload_bytes_max: config.limits.sizes().record_bytes_max(),
     }

@@ -40,8 +40,8 @@ pub(crate) fn open_dirs(
     disk.create_dir(&dirs.log).map_err(|source| made(&dirs.log, source))?;
     let lock = lock_dirs(disk, &storage.data_dir, &storage.log_dir, dirs, std::process::id())?;
     // A standalone server needs no epochs, but files that cannot be read are a sign that more than they may
-    // be damaged.
-    if !is_restoring {
+    // be damaged. A member restores them from their copies, or does not vote.
+    if !is_restoring && matches!(config.mode, Mode::Standalone) {
         for file in [EpochFile::Current, EpochFile::Accepted] {
             match read_epoch(disk, &dirs.data, file) {
                 Err(damage @ EpochError::Unreadable { .. }) if repairs_itself(config) => {

@@ -199,6 +199,7 @@ impl MemoryDisk {
         };
         let number = state.inodes.len();
         state.inodes.push(inode);
+        state.unreadable.retain(|(bad, _)| bad != path);
         state.names.insert(path.to_owned(), number);
         state.durable_names.insert(path.to_owned(), number);
     }
@@ -243,10 +244,10 @@ impl State {
     }
 
     /// Fails if the file, or this part of it, is unreadable.
-    fn check_readable(&self, inode: usize, part: Option<std::ops::Range<u64>>) -> io::Result<()> {
+    fn check_readable(&self, inode: usize, part: Option<&std::ops::Range<u64>>) -> io::Result<()> {
         let is_bad = |(path, bad): &(PathBuf, Option<std::ops::Range<u64>>)| {
             self.names.get(path) == Some(&inode)
-                && match (bad, &part) {
+                && match (bad, part) {
                     (Some(bad), Some(part)) => bad.start < part.end && part.start < bad.end,
                     (bad, part) => bad.is_none() && part.is_none(),
                 }
@@ -548,7 +549,7 @@ impl ReadFile for MemoryFile {
             let content = &state.inodes[inode].content;
             let rest = content.get(index(offset)?..).unwrap_or_default();
             let count = rest.len().min(buffer.len());
-            state.check_readable(inode, Some(offset..offset + count as u64))?;
+            state.check_readable(inode, Some(&(offset..offset + count as u64)))?;
             buffer[..count].copy_from_slice(&rest[..count]);
             Ok(count)
         })

@@ -48,6 +48,7 @@ use herdsman_proto::txn::Entry;
 use super::lost::LostRecords;
 use super::record::RecordReader;
 use super::search::Search;
+use super::table::{TableVerdict, judge};
 use super::{
     HEADER, HEADER_CHECKED_BYTES, PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES,
     RECORD_HEAD_BYTES, parse_head,
@@ -58,7 +59,8 @@ pub(super) const CHUNK_BYTES: usize = 256 << 10;
 /// A longer rest of a file is not decoded to find out whether it is one whole txn.
 const WHOLE_TXN_BYTES_MAX: u64 = 16 << 20;
 const ADLER_MODULUS: u32 = 65521;
-static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
+const BAD_HEADER: &str = "the file does not start with a txn log's header";
+pub(super) static ZEROS: [u8; CHUNK_BYTES] = [0; CHUNK_BYTES];
 
 /// The reason why the records stop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,7 +91,29 @@ pub struct LogDamage {
 pub fn classify(reader: &RecordReader) -> io::Result<RecordsEnd> {
     let file = reader.file();
     let start = reader.offset();
-    let end = last_nonzero_end(file, start, reader.file_bytes())?;
+    // It may have been cut after its records since it was opened.
+    let file_bytes = file.bytes()?.min(reader.file_bytes());
+    match judge(reader, file_bytes)? {
+        TableVerdict::Written { damage_end, next_valid, lost } => {
+            let why = match reader.header_valid() {
+                true => record_damage(file, start, damage_end.min(file_bytes))?,
+                false => Some(BAD_HEADER),
+            };
+            let why = why.unwrap_or("the record is incomplete, but it was written completely once");
+            Ok(RecordsEnd::Damaged(LogDamage { why, next_valid, lost }))
+        }
+        TableVerdict::NothingWritten { junk_end } if junk_end > start => {
+            Ok(RecordsEnd::Torn { bytes: junk_end - start })
+        }
+        TableVerdict::NothingWritten { .. } => Ok(RecordsEnd::Clean),
+        TableVerdict::NoTable { junk_end } => classify_content(reader, junk_end),
+    }
+}
+
+/// Classifies the bytes from the last valid record up to the last one that is not zero, without a table.
+fn classify_content(reader: &RecordReader, end: u64) -> io::Result<RecordsEnd> {
+    let file = reader.file();
+    let start = reader.offset();
     if end == start {
         return Ok(RecordsEnd::Clean);
     }
@@ -133,7 +157,7 @@ fn header_damage(file: &dyn ReadFile, end: u64) -> io::Result<Option<&'static st
             return Ok(None);
         }
     }
-    Ok(Some("the file does not start with a txn log's header"))
+    Ok(Some(BAD_HEADER))
 }
 
 /// Describes what is wrong with the record at `start`, unless it is the beginning of a valid one.
@@ -208,25 +232,6 @@ fn shorter_record_fits(file: &dyn ReadFile, start: u64, end: u64, crc: u64) -> i
         true
     })?;
     Ok(found)
-}
-
-/// The offset after the last byte between `start` and `end` that is not zero; `start` if all are.
-fn last_nonzero_end(file: &dyn ReadFile, start: u64, end: u64) -> io::Result<u64> {
-    let mut chunk = vec![0; CHUNK_BYTES];
-    let mut chunk_end = end;
-    while chunk_end > start {
-        let chunk_start = chunk_end.saturating_sub(CHUNK_BYTES as u64).max(start);
-        let bytes = usize::try_from(chunk_end - chunk_start).expect("at most a chunk");
-        read_exactly(file, chunk_start, &mut chunk[..bytes])?;
-        // Mostly padding, which a comparison of slices skips quickly.
-        if chunk[..bytes] != ZEROS[..bytes]
-            && let Some(index) = chunk[..bytes].iter().rposition(|byte| *byte != 0)
-        {
-            return Ok(chunk_start + index as u64 + 1);
-        }
-        chunk_end = chunk_start;
-    }
-    Ok(start)
 }
 
 pub(super) fn for_each_chunk(

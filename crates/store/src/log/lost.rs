@@ -66,12 +66,15 @@ impl LostRecords {
         }
     }
 
-    /// Adds the records between two txns whose places in the file are this many bytes apart (`None`: unknown). The
-    /// first one is missing only if `after` is known.
+    /// Adds the records between two txns whose places in the file are this many bytes apart (`None`: unknown).
     pub(crate) fn push_between(&mut self, after: Option<Zxid>, before: Zxid, bytes: Option<u64>) {
-        let same_epoch = after.filter(|after| after.epoch() == before.epoch());
-        self.is_complete &= same_epoch.is_some();
-        let first = same_epoch.map_or(Zxid::start_of(before.epoch()).0 + 1, |after| after.0 + 1);
+        let Some(after) = after else {
+            self.is_complete = false;
+            return;
+        };
+        let is_same_epoch = after.epoch() == before.epoch();
+        self.is_complete &= is_same_epoch;
+        let first = if is_same_epoch { after.0 } else { Zxid::start_of(before.epoch()).0 } + 1;
         let count = (before.0 - first).max(0).cast_unsigned();
         let room = bytes.map_or(LOST_MAX as u64, |bytes| bytes / RECORD_BYTES_MIN);
         if count > room {
@@ -140,7 +143,7 @@ mod tests {
         let epoch = Zxid::start_of(2).0;
         assert_eq!(between(Some(3), epoch + 3, None), (vec![epoch + 1, epoch + 2], false));
         assert_eq!(between(Some(3), epoch + 1, None), (vec![], false));
-        assert_eq!(between(None, epoch + 2, None), (vec![epoch + 1], false));
+        assert_eq!(between(None, epoch + 2, None), (vec![], false));
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub struct RecordReader {
     window: Vec<u8>,
     window_offset: u64,
     header_valid: bool,
+    /// That of the record at the beginning of the file.
+    first_zxid: Option<Zxid>,
     /// That of the last record.
     last_zxid: Option<Zxid>,
 }
@@ -55,6 +57,7 @@ impl RecordReader {
             window: Vec::new(),
             window_offset: 0,
             header_valid: false,
+            first_zxid: None,
             last_zxid: None,
         };
         let header = reader.view(HEADER.len())?;
@@ -78,6 +81,9 @@ impl RecordReader {
         let offset = self.offset;
         self.offset += record_bytes as u64;
         self.last_zxid = Some(zxid);
+        if offset == HEADER_BYTES {
+            self.first_zxid = Some(zxid);
+        }
         let at = usize::try_from(offset - self.window_offset).expect("the window is in memory");
         let payload = at + RECORD_HEAD_BYTES..at + RECORD_HEAD_BYTES + payload_bytes;
         Ok(Some(Record { offset, zxid, payload: &self.window[payload] }))
@@ -145,10 +151,17 @@ impl RecordReader {
     /// The txn before the next record. At the beginning of a file only the file's name tells it: the first txn is
     /// the one after.
     pub(super) fn previous_zxid(&self) -> Option<Zxid> {
-        self.last_zxid.or_else(|| {
-            let name = LogName::parse(self.path.file_name()?.to_str()?)?;
-            (name.zxid.0 > 0).then(|| Zxid(name.zxid.0 - 1))
-        })
+        let before = |name: LogName| (name.zxid.0 > 0).then(|| Zxid(name.zxid.0 - 1));
+        self.last_zxid.or_else(|| self.name().and_then(before))
+    }
+
+    /// The first txn of the file, as its first record or its name says.
+    pub(super) fn first_zxid(&self) -> Option<Zxid> {
+        self.first_zxid.or_else(|| self.name().map(|name| name.zxid))
+    }
+
+    fn name(&self) -> Option<LogName> {
+        self.path.file_name()?.to_str().and_then(LogName::parse)
     }
 
     /// The file's length.

@@ -15,7 +15,10 @@ use herdsman_proto::txn::Entry;
 use herdsman_proto::{JuteReader, Zxid};
 
 use super::ending::{CHUNK_BYTES, for_each_chunk, read_exactly};
-use super::{PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES, RECORD_HEAD_BYTES, parse_head};
+use super::table::Slot;
+use super::{
+    PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES, RECORD_HEAD_BYTES, parse_head, payload_zxid,
+};
 use crate::disk::ReadFile;
 
 /// Bytes that an offset is checked by: a record's head and the header of its txn.
@@ -76,6 +79,11 @@ impl<'a> Search<'a> {
         Ok(None)
     }
 
+    /// Continues the search up to a later offset.
+    pub(super) fn extend_to(&mut self, end: u64) {
+        self.end = end;
+    }
+
     /// Whether too much looked like a record: one may follow that was not found.
     pub(super) fn gave_up(&self) -> bool {
         self.gave_up
@@ -103,14 +111,44 @@ impl<'a> Search<'a> {
     }
 
     fn checksum(&self, offset: u64, length: u64) -> io::Result<u32> {
-        let mut sum = simd_adler32::Adler32::new();
-        let start = offset + RECORD_HEAD_BYTES as u64;
-        for_each_chunk(self.file, start, start + length, &mut |bytes| {
-            sum.write(bytes);
-            true
-        })?;
-        Ok(sum.finish())
+        checksum(self.file, offset, length)
     }
+}
+
+/// The checksum of the payload of a record.
+fn checksum(file: &dyn ReadFile, offset: u64, length: u64) -> io::Result<u32> {
+    let mut sum = simd_adler32::Adler32::new();
+    let start = offset + RECORD_HEAD_BYTES as u64;
+    for_each_chunk(file, start, start + length, &mut |bytes| {
+        sum.write(bytes);
+        true
+    })?;
+    Ok(sum.finish())
+}
+
+/// The slot that describes the record at `offset`; `None` if there is no valid one that ends by `end`.
+pub(super) fn record_at(file: &dyn ReadFile, offset: u64, end: u64) -> io::Result<Option<Slot>> {
+    if offset.saturating_add(JUDGED_BYTES as u64) >= end {
+        return Ok(None);
+    }
+    let mut head = [0; JUDGED_BYTES];
+    read_exactly(file, offset, &mut head)?;
+    let (crc, length) = parse_head(&head);
+    let (Ok(adler), Ok(payload_bytes)) = (u32::try_from(crc), u32::try_from(length)) else {
+        return Ok(None);
+    };
+    let Some(zxid) = payload_zxid(&head[RECORD_HEAD_BYTES..]) else {
+        return Ok(None);
+    };
+    let slot = Slot { zxid, offset, payload_bytes, adler, batch: 0 };
+    if (payload_bytes as usize) < PAYLOAD_BYTES_MIN || slot.record_end() > end {
+        return Ok(None);
+    }
+    let mut mark = [0];
+    read_exactly(file, slot.record_end() - 1, &mut mark)?;
+    let is_valid =
+        mark == [RECORD_END] && checksum(file, offset, u64::from(payload_bytes))? == adler;
+    Ok(is_valid.then_some(slot))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 
 use std::path::Path;
 
+use super::table::cut_file;
 use super::walk::LogEnd;
 use crate::disk::{Disk, IoErrorAt, io_at};
 use crate::names::LogName;
@@ -53,9 +54,5 @@ pub(crate) fn cut_log(disk: &dyn Disk, dir: &Path, cut: &LogCut) -> Result<(), I
     }
     let Some((name, bytes)) = cut.end else { return Ok(()) };
     let path = name.path(dir);
-    let mut file = disk.open_write(&path).map_err(io_at(&path))?;
-    if file.bytes().map_err(io_at(&path))? > bytes {
-        file.set_len(bytes).map_err(io_at(&path))?;
-    }
-    file.sync_data().map_err(io_at(&path))
+    cut_file(disk, &path, bytes).map_err(io_at(&path))
 }

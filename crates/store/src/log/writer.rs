@@ -1,7 +1,8 @@
 //! Appends batches of txns to the log.
 //!
 //! In: encoded txns in zxid order. Out: `Ok` from [`LogWriter::flush`] once the whole batch is
-//! durable: one write at the current position and one sync, however many txns it holds.
+//! durable: one write of records at the current position, one write of their slots in the table at the end
+//! of the file ([`super::table`]), and one sync, however many txns it holds.
 //! Apache: `FileTxnLog.append`/`commit`, `FilePadding`.
 //!
 //! Deliberately not here: threads and clocks. The caller gathers a batch while the disk works, and
@@ -13,7 +14,10 @@
 //!   and every later call reports it. A failed sync in particular is never retried, because the
 //!   kernel may have dropped what it could not write and say "done" the next time.
 //! - On a full disk, what was written of the batch is cut off again, the batch stays
-//!   buffered, and [`LogWriter::flush`] may be called again when there is room.
+//!   buffered, and [`LogWriter::flush`] may be called again when there is room. The file loses its table: a slot must
+//!   not be left without its record.
+//! - A file has a table from its beginning or not at all. One with a table never grows: a batch that it has no room
+//!   for goes to a new file.
 //! - A file or directory that cannot be opened for lack of descriptors is not a failure of the disk:
 //!   [`LogWriter::flush`] may be called again, and continues where it stopped.
 //! - A flush that syncs covers everything written before, also files that were ended without a sync.
@@ -31,6 +35,7 @@ use std::sync::Arc;
 
 use herdsman_proto::Zxid;
 
+use super::table::{OpenTable, Slot, end_table, new_file_bytes};
 use super::{HEADER, HEADER_BYTES};
 use crate::disk::{Disk, WriteFile, is_full, is_out_of_descriptors};
 use crate::names::LogName;
@@ -43,8 +48,11 @@ const UNSYNCED_FILES_MAX: usize = 4;
 /// Options of a log writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogOptions {
-    /// The file grows by this much at a time; 0 lets it grow with each batch. Apache: `preAllocSize`.
+    /// The length of a new file with a table; one without grows by this much at a time. 0 lets it grow with each
+    /// batch. Apache: `preAllocSize`.
     pub pre_alloc_bytes: u64,
+    /// Files that are preallocated with enough get a table of their records ([`super::table`]).
+    pub persist_table: bool,
     /// A file longer than this gets no further batch. Apache: `txnLogSizeLimitInKb`.
     pub file_bytes_max: Option<u64>,
     /// No payload may be longer. Apache reads `jute.maxbuffer` plus `jute.maxbuffer.extrasize`.
@@ -55,6 +63,7 @@ impl Default for LogOptions {
     fn default() -> Self {
         LogOptions {
             pre_alloc_bytes: 64 << 20,
+            persist_table: true,
             file_bytes_max: None,
             payload_bytes_max: 2 * 0xf_ffff,
         }
@@ -141,6 +150,8 @@ pub struct LogWriter {
     /// Files that were ended without a sync, oldest first; the next sync covers them too.
     unsynced: Vec<OpenFile>,
     batch: Batch,
+    /// The encoded slots of a batch; kept for its allocation.
+    slot_bytes: Vec<u8>,
     /// The last txn that was flushed.
     last_zxid: Zxid,
     written_bytes: u64,
@@ -153,10 +164,27 @@ pub struct LogWriter {
 struct Batch {
     /// Records that are not written yet.
     bytes: Vec<u8>,
+    /// Their slots; offsets are relative to `bytes`.
+    slots: Vec<Slot>,
     /// Bytes of records that are written and not known to be durable.
     written_bytes: usize,
     records: usize,
     zxids: Option<(Zxid, Zxid)>,
+}
+
+impl Batch {
+    fn encode(&mut self, zxid: Zxid, payload: &[u8]) {
+        let offset = self.bytes.len();
+        super::encode_record(payload, &mut self.bytes);
+        let (adler, _) = super::parse_head(&self.bytes[offset..]);
+        self.slots.push(Slot {
+            zxid,
+            offset: offset as u64,
+            payload_bytes: u32::try_from(payload.len()).expect("the length of a record is an int"),
+            adler: u32::try_from(adler).expect("a checksum has 32 bits"),
+            batch: 0,
+        });
+    }
 }
 
 struct OpenFile {
@@ -166,6 +194,7 @@ struct OpenFile {
     position: u64,
     /// The file's length as far as we have grown it.
     bytes: u64,
+    table: Option<OpenTable>,
     data_synced: bool,
     name_synced: bool,
 }
@@ -185,6 +214,7 @@ impl LogWriter {
             file: None,
             unsynced: Vec::new(),
             batch: Batch::default(),
+            slot_bytes: Vec::new(),
             last_zxid,
             written_bytes: 0,
             roll_wanted: false,
@@ -201,7 +231,7 @@ impl LogWriter {
         if payload.len() > bytes_max {
             return Err(AppendError::TooLarge { zxid, bytes: payload.len(), bytes_max });
         }
-        super::encode_record(payload, &mut self.batch.bytes);
+        self.batch.encode(zxid, payload);
         self.batch.records += 1;
         let first = self.batch.zxids.map_or(zxid, |(first, _)| first);
         self.batch.zxids = Some((first, zxid));
@@ -211,9 +241,10 @@ impl LogWriter {
     /// Writes the batch and, with [`SyncMode::Sync`], waits until it is durable.
     pub fn flush(&mut self, sync: SyncMode) -> Result<Flushed, AppendError> {
         self.check_usable()?;
-        if let Some((first, _)) = self.batch.zxids.filter(|_| !self.batch.bytes.is_empty()) {
+        if let Some(first) = self.batch.slots.first().map(|slot| slot.zxid) {
+            self.leave_full_file()?;
             self.open(first)?;
-            self.reserve()?;
+            self.reserve(first)?;
             self.write()?;
         }
         if sync == SyncMode::Sync {
@@ -252,6 +283,21 @@ impl LogWriter {
         self.failed.clone().map_or(Ok(()), Err)
     }
 
+    /// Ends the file if its table has no room for the batch.
+    fn leave_full_file(&mut self) -> Result<(), AppendError> {
+        let Batch { bytes, slots, .. } = &self.batch;
+        let is_full = self.file.as_ref().is_some_and(|open| {
+            let batch_end = open.position + bytes.len() as u64;
+            open.table.as_ref().is_some_and(|table| !table.has_room(batch_end, slots.len()))
+        });
+        if is_full {
+            let roll_wanted = self.roll_wanted;
+            self.close();
+            self.roll_wanted = roll_wanted;
+        }
+        self.check_usable()
+    }
+
     /// Opens a file for the batch unless one is open.
     fn open(&mut self, first: Zxid) -> Result<(), AppendError> {
         if self.file.is_some() {
@@ -266,6 +312,7 @@ impl LogWriter {
                     path,
                     position: 0,
                     bytes: 0,
+                    table: None,
                     data_synced: false,
                     name_synced: false,
                 });
@@ -277,8 +324,35 @@ impl LogWriter {
         }
     }
 
+    /// Gives a new file its full length and a table. Without room for that it is a file without a table.
+    fn reserve(&mut self, first: Zxid) -> Result<(), AppendError> {
+        let open = self.file.as_mut().expect("opened before");
+        if open.table.is_some() {
+            return Ok(());
+        }
+        let is_new = open.position <= HEADER_BYTES;
+        let Batch { bytes, slots, .. } = &self.batch;
+        let step = self.options.pre_alloc_bytes;
+        let wanted = new_file_bytes(step, bytes.len() as u64, slots.len() as u64);
+        let Some(wanted) = wanted.filter(|_| is_new && self.options.persist_table) else {
+            return self.grow();
+        };
+        match open.file.allocate(wanted) {
+            Ok(()) => {
+                open.bytes = wanted;
+                open.table = Some(OpenTable::new(first, wanted));
+                Ok(())
+            }
+            Err(error) if is_full(&error) => self.grow(),
+            Err(error) => {
+                let path = open.path.clone();
+                Err(self.fail("grow", &path, error))
+            }
+        }
+    }
+
     /// Grows the file so that the batch fits, and if there is room, well ahead.
-    fn reserve(&mut self) -> Result<(), AppendError> {
+    fn grow(&mut self) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         let start = open.position.max(HEADER_BYTES);
         let end = start + self.batch.bytes.len() as u64;
@@ -310,7 +384,7 @@ impl LogWriter {
         }
     }
 
-    /// Writes the header if it is missing, then the whole batch.
+    /// Writes the header if it is missing, then the whole batch, then its slots.
     fn write(&mut self) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         open.data_synced = false;
@@ -321,9 +395,15 @@ impl LogWriter {
                 open.position = HEADER_BYTES;
             }
         }
-        let result = result.and_then(|()| open.file.write_at(open.position, &self.batch.bytes));
+        let mut result = result.and_then(|()| open.file.write_at(open.position, &self.batch.bytes));
+        if let (Ok(()), Some(table)) = (&result, &mut open.table) {
+            let bytes = &mut self.slot_bytes;
+            let position = table.add_batch(open.position, &self.batch.slots, bytes);
+            result = open.file.write_at(position, bytes);
+        }
         match result {
             Ok(()) => {
+                self.batch.slots.clear();
                 open.position += self.batch.bytes.len() as u64;
                 open.bytes = open.bytes.max(open.position);
                 self.batch.written_bytes += self.batch.bytes.len();
@@ -341,12 +421,13 @@ impl LogWriter {
         }
     }
 
-    /// Cuts the file back to the end of the last batch, because there was no room.
+    /// Cuts the file back to the end of the last batch, and with it the table, because there was no room.
     fn cut_back(&mut self, cause: io::Error, path: &Path) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         match open.file.set_len(open.position) {
             Ok(()) => {
                 open.bytes = open.position;
+                open.table = None;
                 Err(full(path, cause))
             }
             Err(error) => Err(self.fail("cut back", path, error)),
@@ -411,15 +492,22 @@ impl LogWriter {
         Flushed { last_zxid: self.last_zxid, records, bytes }
     }
 
-    /// Ends the file and frees the unused preallocated space.
+    /// Ends the file and frees the unused preallocated space. The table moves to the new end.
     fn close(&mut self) {
         self.roll_wanted = false;
         let Some(mut open) = self.file.take() else {
             return;
         };
-        if open.bytes > open.position
-            && let Err(error) = open.file.set_len(open.position)
-        {
+        let records = (open.position, open.data_synced);
+        let ended = match open.table.take().filter(|table| !table.is_empty()) {
+            Some(table) => {
+                open.data_synced = false;
+                end_table(&*self.disk, &open.path, &mut *open.file, &table, records)
+            }
+            None if open.bytes > open.position => open.file.set_len(open.position),
+            None => Ok(()),
+        };
+        if let Err(error) = ended {
             tracing::warn!(path = %open.path.display(), %error, "log file keeps its padding");
         }
         if open.data_synced && open.name_synced {

@@ -2,12 +2,21 @@
 
 use super::*;
 use crate::disk::{MemoryDisk, RealDisk};
+use crate::log::ending::{RecordsEnd, classify};
 use crate::log::record::RecordReader;
 use crate::testing::*;
 
 fn sizes(disk: &MemoryDisk) -> Vec<(String, u64)> {
     let entries = disk.list(dir()).unwrap();
     entries.into_iter().map(|entry| (entry.name, entry.bytes)).collect()
+}
+
+/// The zxids of all whole records of all files.
+fn all_zxids(disk: &MemoryDisk) -> Vec<i64> {
+    let names = sizes(disk).into_iter().filter_map(|(name, _)| LogName::parse(&name));
+    let mut names: Vec<_> = names.collect();
+    names.sort();
+    names.iter().flat_map(|name| zxids(disk, &name.path(dir()))).collect()
 }
 
 #[test]
@@ -18,10 +27,12 @@ fn the_bytes_are_apaches() {
     log.append(Zxid(1), &payload(&entry)).unwrap();
     log.flush(SyncMode::Sync).unwrap();
     let content = disk.content(&log_path(1)).unwrap();
-    assert_eq!(content.len(), 16 + (16 << 10));
+    assert_eq!(content.len(), 16 << 10);
     let expected = log_bytes(&[entry]);
     assert_eq!(content[..expected.len()], expected);
-    assert!(content[expected.len()..].iter().all(|byte| *byte == 0));
+    // What follows is the footer and one slot.
+    let table = content.len() - 96;
+    assert!(content[expected.len()..table].iter().all(|byte| *byte == 0));
     assert_eq!(&content[..16], b"ZKLG\0\0\0\x02\0\0\0\0\0\0\0\0");
 }
 
@@ -47,7 +58,8 @@ fn files_grow_by_apaches_rule() {
 #[test]
 fn a_batch_is_one_sync_and_all_of_it_survives() {
     let disk = disk();
-    let mut log = writer(&disk, Zxid::ZERO);
+    let options = LogOptions { pre_alloc_bytes: 64 << 10, ..OPTIONS };
+    let mut log = LogWriter::new(Arc::new(disk.clone()), DIR, Zxid::ZERO, options);
     write_batch(&mut log, 1, 100);
     assert_eq!(disk.syncs(), 1);
     write_batch(&mut log, 101, 120);
@@ -130,7 +142,9 @@ fn a_rolled_file_is_cut_to_its_records_and_the_next_is_named_by_its_first_txn() 
     write_batch(&mut log, 7, 7);
     let entries: Vec<_> = (1..=3).map(|zxid| create(zxid, 40)).collect();
     let sizes = sizes(&disk);
-    assert_eq!(sizes[0], ("log.1".to_owned(), log_bytes(&entries).len() as u64));
+    // The records, zeros, three slots and a footer.
+    let bytes = (log_bytes(&entries).len() as u64 + 64 + 3 * 32).next_multiple_of(64) + 64;
+    assert_eq!(sizes[0], ("log.1".to_owned(), bytes));
     assert_eq!(zxids(&disk, &log_path(4)), [4, 5, 6]);
     assert_eq!(zxids(&disk, &log_path(7)), [7]);
 }
@@ -165,7 +179,6 @@ fn a_full_disk_keeps_the_batch_for_later() {
             let options = LogOptions { pre_alloc_bytes, ..OPTIONS };
             let mut log = LogWriter::new(Arc::new(disk.clone()), DIR, Zxid::ZERO, options);
             write_batch(&mut log, 1, 2);
-            let before = log.current_file().unwrap().1;
             // Fill what is preallocated.
             while pre_alloc_bytes > 0 && log.current_file().unwrap().1 + 5000 < pre_alloc_bytes {
                 let next = log.last_zxid().0 + 1;
@@ -179,14 +192,13 @@ fn a_full_disk_keeps_the_batch_for_later() {
             for _ in 0..2 {
                 let error = log.flush(SyncMode::Sync).unwrap_err();
                 assert!(matches!(error, AppendError::Full { .. }), "{error}");
-                assert_eq!(zxids(&disk, &log_path(1)).last(), Some(&last));
-                assert!(log.current_file().unwrap().1 >= before);
+                assert_eq!(all_zxids(&disk).last(), Some(&last));
             }
             disk.set_capacity(None);
             let flushed = log.flush(SyncMode::Sync).unwrap();
             assert_eq!((flushed.records, flushed.last_zxid), (2, Zxid(last + 2)));
             disk.crash(|_| false);
-            assert_eq!(zxids(&disk, &log_path(1)), (1..=last + 2).collect::<Vec<_>>());
+            assert_eq!(all_zxids(&disk), (1..=last + 2).collect::<Vec<_>>());
         }
     }
 }
@@ -296,10 +308,13 @@ fn a_real_disk_does_the_same() {
     let mut log = LogWriter::new(Arc::new(RealDisk), dir.path(), Zxid::ZERO, options);
     write_batch(&mut log, 1, 50);
     let path = dir.path().join("log.1");
-    assert_eq!(std::fs::metadata(&path).unwrap().len(), 67_108_880);
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), 64 << 20);
     log.roll();
     let entries: Vec<_> = (1..=50).map(|zxid| create(zxid, 40)).collect();
-    assert_eq!(std::fs::read(&path).unwrap(), log_bytes(&entries));
+    let records = log_bytes(&entries);
+    let content = std::fs::read(&path).unwrap();
+    assert_eq!(content[..records.len()], records);
+    assert!(content.len() < records.len() + 50 * 32 + 3 * 64);
 }
 
 proptest::proptest! {
@@ -321,11 +336,17 @@ proptest::proptest! {
         }
         log.flush(SyncMode::Sync).unwrap();
         disk.crash(|_| false);
-        let mut reader = RecordReader::open(&disk, &log_path(1)).unwrap();
-        for payload in &payloads {
-            let record = reader.next_record().unwrap().unwrap();
-            proptest::prop_assert_eq!(record.payload, payload);
+        let names = sizes(&disk).into_iter().filter_map(|(name, _)| LogName::parse(&name));
+        let mut names: Vec<_> = names.collect();
+        names.sort();
+        let mut found = Vec::new();
+        for name in names {
+            let mut reader = RecordReader::open(&disk, &name.path(dir())).unwrap();
+            while let Some(record) = reader.next_record().unwrap() {
+                found.push(record.payload.to_vec());
+            }
+            proptest::prop_assert_eq!(classify(&reader).unwrap(), RecordsEnd::Clean);
         }
-        proptest::prop_assert!(reader.next_record().unwrap().is_none());
+        proptest::prop_assert_eq!(found, payloads);
     }
 }

@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use super::{RecoverError, Recovered, TornCut};
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at, remove_if_there};
+use crate::epoch::lower_last_known;
 use crate::log::HEADER_BYTES;
 use crate::log::ending::read_exactly;
+use crate::log::table::cut_file;
 use crate::log::walk::{LogEnd, LogTail, TrailingBytes};
 use crate::names::{DAMAGED, LogName, SnapshotName, TEMPORARY, list_logs};
 use crate::replace::remove_staged;
@@ -30,6 +32,10 @@ pub(super) fn mend(
     for snapshot in &recovered.damaged_snapshots {
         put_snapshot_aside(disk, &dirs.data, &snapshot.path, recovered)
             .map_err(io_at(&snapshot.path))?;
+    }
+    if walked.accepted.is_some() || recovered.accepted_loss.is_some() {
+        let last_zxid = recovered.tree.last_zxid();
+        lower_last_known(disk, &dirs.data, last_zxid).map_err(io_at(&dirs.data))?;
     }
     // Newest first, so that the log never has a gap.
     for name in walked.given_up.iter().rev() {
@@ -103,9 +109,7 @@ fn mend_tail(disk: &dyn Disk, dir: &Path, tail: &LogTail) -> io::Result<Option<T
             copy_rest(disk, dir, tail)?;
         }
         if tail.file_bytes > tail.good_bytes {
-            let mut file = disk.open_write(&path)?;
-            file.set_len(tail.good_bytes)?;
-            file.sync_data()?;
+            cut_file(disk, &path, tail.good_bytes)?;
         }
     }
     Ok((tail.rest == TrailingBytes::Torn).then(|| {

@@ -18,7 +18,7 @@ use crate::snapshot::reader::SnapshotError;
 /// Places that are described; of more, only the number is.
 const PLACES_MAX: usize = 100;
 /// What is said of damage that a device reports.
-pub(crate) const UNREADABLE: &str = "a part of it cannot be read (I/O error)";
+const UNREADABLE: &str = "a part of it cannot be read (I/O error)";
 
 /// Finds out what is damaged or missing in a server's files, beyond what its newest valid snapshot covers.
 ///
@@ -42,7 +42,7 @@ pub fn assess(
     match source.base(&snapshots, &logs) {
         Ok(base) => {
             let read = ReadLog::of(disk, dirs, &base, logs)?;
-            Ok(read.assessment(dirs, base.damaged))
+            Ok(read.assessment(dirs, &base.damaged))
         }
         Err(RecoverError::SnapshotsDamaged { damaged, .. }) => Ok(needs_tree(&damaged)),
         Err(RecoverError::NoSnapshot { dir, log }) => {
@@ -142,7 +142,7 @@ impl ReadLog {
             || self.pieces.iter().any(|piece| self.is_needed_header(piece))
     }
 
-    fn assessment(self, dirs: &Dirs, snapshots: Vec<(SnapshotName, SnapshotError)>) -> Assessment {
+    fn assessment(self, dirs: &Dirs, snapshots: &[(SnapshotName, SnapshotError)]) -> Assessment {
         if !self.is_damaged() {
             return Assessment::Whole;
         }
@@ -209,3 +209,7 @@ pub(crate) fn name_unreadable(disk: &TolerantDisk<'_>, dirs: &Dirs, pieces: &mut
         }
     }
 }
+
+#[cfg(test)]
+#[path = "assess_tests.rs"]
+mod tests;

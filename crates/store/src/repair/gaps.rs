@@ -109,7 +109,7 @@ struct Finder<'a> {
     found: FoundGaps,
     /// The last valid txn.
     valid: Zxid,
-    /// The last point, valid or missing.
+    /// The last point: a txn, valid or missing, or the start of an epoch of which a file shows that it began here.
     last: Zxid,
     file: Option<CurrentFile>,
     /// Damage since the last point, in earlier files.
@@ -319,14 +319,8 @@ impl<'a> Finder<'a> {
         if here.is_none() || lists_others {
             // It was never completed, but what comes before it was there.
             let point = Zxid(name.0 - 1);
-            if point > self.last
-                && !(self.earlier.is_none()
-                    && follows(self.last, name)
-                    && !self.facts.known.iter().any(|known| self.last < *known && *known < name))
-            {
-                let mut doubt = std::mem::replace(&mut self.earlier, Doubt::none());
-                let lost = self.between(name, &doubt);
-                self.extend(lost, std::mem::take(&mut doubt.pieces));
+            if point > self.last {
+                self.region(name);
                 self.last = point;
             }
         } else {
@@ -358,7 +352,8 @@ impl<'a> Finder<'a> {
             open.lost.is_complete = false;
             open.lost.ids.retain(|id| id.zxid.counter() > 0);
         }
-        let mut end = Some(self.last);
+        let missing = self.open.as_ref().and_then(|open| open.lost.ids.last());
+        let mut end = Some(missing.map_or(self.valid, |id| id.zxid.max(self.valid)));
         if let Some(OpenGap { after, lost, pieces }) = self.open.take() {
             end = end.filter(|_| lost.is_complete);
             let gap = Gap { after, before: None, known: lost.ids, is_complete: lost.is_complete };

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use bytes::Bytes;
 use herdsman_proto::Zxid;
 
+use super::Gap;
 use super::assess::ReadLog;
 use super::gaps::PieceFate;
 use super::state::Repair;
@@ -211,11 +212,18 @@ impl SplicePlan {
     }
 }
 
+/// The records for a gap.
+struct Usable {
+    records: Vec<(Zxid, Bytes)>,
+    /// They are all that is missing.
+    is_all: bool,
+}
+
 /// A planned splice.
 struct Planner<'a> {
     read: &'a ReadLog,
-    /// The records for each gap that may be written.
-    usable: Vec<Option<Vec<(Zxid, Bytes)>>>,
+    /// What may be written of each gap; `None`: its damage must stay.
+    usable: Vec<Option<Usable>>,
     /// Files that are written again.
     rewritten: BTreeSet<LogName>,
     /// Files with damage that must stay, because it shows that something is missing.
@@ -226,32 +234,34 @@ struct Planner<'a> {
 
 impl<'a> Planner<'a> {
     fn new(read: &'a ReadLog, repair: &Repair) -> Self {
-        let usable = read.found.gaps.iter().map(|gap| {
-            let records = repair.records_for(gap)?;
-            let is_found = |zxid| records.binary_search_by_key(&zxid, |(zxid, _)| *zxid).is_ok();
-            let has_all = gap.known.iter().all(|id| is_found(id.zxid));
-            (has_all || gap.shows_by_itself() && !records.is_empty()).then_some(records)
-        });
-        let usable: Vec<_> = usable.collect();
+        let usable: Vec<_> =
+            read.found.gaps.iter().map(|gap| usable_records(gap, &read.logs, repair)).collect();
         let (mut rewritten, mut fixed) = (BTreeSet::new(), BTreeSet::new());
         for (piece, fate) in read.pieces.iter().zip(&read.found.fates) {
             match fate {
                 PieceFate::Stays if read.is_needed_header(piece) => rewritten.insert(piece.file),
                 PieceFate::Stays => false,
-                PieceFate::FilledBy(gap) if usable[*gap].is_none() => fixed.insert(piece.file),
-                PieceFate::FilledBy(_) | PieceFate::Dropped => rewritten.insert(piece.file),
+                PieceFate::Dropped => rewritten.insert(piece.file),
+                PieceFate::FilledBy(gap) => match &usable[*gap] {
+                    None => fixed.insert(piece.file),
+                    // Without a record for it, the damage stays or goes with the rest of the file.
+                    Some(usable) if usable.records.is_empty() && !usable.is_all => false,
+                    Some(_) => rewritten.insert(piece.file),
+                },
             };
         }
         Planner { read, usable, rewritten, fixed, placed: Vec::new() }
     }
 
     fn fills_everything(&self) -> bool {
-        self.fixed.is_empty() && self.usable.iter().all(Option::is_some)
+        let is_all = |usable: &Option<Usable>| usable.as_ref().is_some_and(|it| it.is_all);
+        self.fixed.is_empty() && self.usable.iter().all(is_all)
     }
 
     /// Finds the file for each record.
     fn place_records(&mut self) {
-        let records: Vec<(Zxid, Bytes)> = self.usable.iter().flatten().flatten().cloned().collect();
+        let usable = self.usable.iter().flatten();
+        let records: Vec<(Zxid, Bytes)> = usable.flat_map(|it| it.records.clone()).collect();
         // The records after the last one of an undamaged file go to a new one.
         let mut new: Option<(Option<LogName>, LogName)> = None;
         for (zxid, payload) in records {
@@ -340,6 +350,23 @@ impl<'a> Planner<'a> {
         }
         file
     }
+}
+
+/// The records for a gap, if they may be written: all of them were found, or what is still missing shows without the
+/// damage.
+fn usable_records(gap: &Gap, logs: &[LogName], repair: &Repair) -> Option<Usable> {
+    let (records, is_filled) = repair.found_in(gap);
+    let is_found = |zxid: Zxid| records.binary_search_by_key(&zxid, |(zxid, _)| *zxid).is_ok();
+    let mut missing = gap.known.iter().map(|id| id.zxid).filter(|zxid| !is_found(*zxid)).peekable();
+    if missing.peek().is_none() && (gap.is_complete || is_filled) {
+        return Some(Usable { records, is_all: true });
+    }
+    let epoch = gap.before.filter(|_| gap.is_complete)?.epoch();
+    // Zxids of one epoch are consecutive, and a file is named by its first txn.
+    let first = LogName { zxid: Zxid::start_of(epoch).next() };
+    let is_anchored = gap.after.epoch() == epoch || is_found(first.zxid) || logs.contains(&first);
+    let shows = is_anchored && missing.all(|zxid| zxid.epoch() == epoch);
+    shows.then_some(Usable { records, is_all: false })
 }
 
 #[cfg(test)]

@@ -174,7 +174,8 @@ impl fmt::Display for Outstanding {
 #[derive(Debug)]
 struct GapRepair {
     gap: Gap,
-    records: BTreeMap<Zxid, Bytes>,
+    /// What was found, and at whom.
+    records: BTreeMap<Zxid, (ServerId, Bytes)>,
     /// All of it was found.
     is_filled: bool,
 }
@@ -270,7 +271,7 @@ impl Repair {
         let peer = self.peers.entry(offer.peer).or_default();
         note(&mut peer.ranges, [(offer.after, offer.before)]);
         note(&mut peer.damaged, answer.damaged);
-        let mut different: Vec<Zxid> = offer.refused.clone();
+        let mut different = Vec::new();
         for gap in self.gaps.iter_mut().filter(|it| !it.is_filled) {
             if gap.gap.is_complete {
                 offered.accepted += gap.take_known(&offer, &mut self.bytes, &mut different);
@@ -281,8 +282,9 @@ impl Repair {
             }
         }
         self.is_too_large |= !self.is_complete() && (offer.is_full || self.is_full());
-        offered.refused = different.len();
         let peer = self.peers.entry(offer.peer).or_default();
+        different.extend(offer.refused);
+        offered.refused = different.len();
         let room = NOTED_MAX.saturating_sub(peer.different.len());
         peer.different.extend(different.into_iter().take(room));
         offered
@@ -353,9 +355,22 @@ impl Repair {
         peers.iter().map(|peer| (*peer, finding(peer))).collect()
     }
 
-    /// The records that were found for a part of a gap, if they may be written: all of them were found, or the gap
-    /// shows by itself what is still missing.
-    pub(super) fn records_for(&self, gap: &Gap) -> Option<Vec<(Zxid, Bytes)>> {
+    /// The txns that were found: runs of zxids, and the peer that had them.
+    #[must_use]
+    pub fn found(&self) -> Vec<(Zxid, Zxid, ServerId)> {
+        let mut runs: Vec<(Zxid, Zxid, ServerId)> = Vec::new();
+        let records = self.gaps.iter().flat_map(|gap| &gap.records);
+        for (&zxid, &(peer, _)) in records {
+            match runs.last_mut() {
+                Some((_, last, from)) if *from == peer && last.next() == zxid => *last = zxid,
+                _ => runs.push((zxid, zxid, peer)),
+            }
+        }
+        runs
+    }
+
+    /// The records that were found for a gap or a part of one, and whether all of that gap was found.
+    pub(super) fn found_in(&self, gap: &Gap) -> (Vec<(Zxid, Bytes)>, bool) {
         let holds = |it: &&GapRepair| {
             let ends = match (it.gap.before, gap.before) {
                 (None, _) => true,
@@ -364,12 +379,9 @@ impl Repair {
             };
             it.gap.after <= gap.after && ends
         };
-        let it = self.gaps.iter().find(holds)?;
-        if !it.is_filled && !gap.shows_by_itself() {
-            return None;
-        }
+        let Some(it) = self.gaps.iter().find(holds) else { return (Vec::new(), false) };
         let inside = it.records.iter().filter(|(zxid, _)| gap.contains(**zxid));
-        Some(inside.map(|(zxid, payload)| (*zxid, payload.clone())).collect())
+        (inside.map(|(zxid, (_, payload))| (*zxid, payload.clone())).collect(), it.is_filled)
     }
 }
 
@@ -398,7 +410,7 @@ impl GapRepair {
                 different.push(*zxid);
                 continue;
             }
-            self.records.insert(*zxid, payload.clone());
+            self.records.insert(*zxid, (offer.peer, payload.clone()));
             count += 1;
             *bytes += cost;
         }
@@ -432,7 +444,8 @@ impl GapRepair {
         }
         *bytes += cost;
         self.is_filled = true;
-        self.records = records.into_iter().collect();
+        let origin = |(zxid, payload)| (zxid, (offer.peer, payload));
+        self.records = records.into_iter().map(origin).collect();
         self.records.len()
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use herdsman_proto::Zxid;
 
@@ -202,7 +202,7 @@ fn has_room(disk: &dyn Disk, dir: &Path, range: &Range<u64>) -> io::Result<()> {
     Ok(())
 }
 
-fn copy_aside(disk: &dyn Disk, path: &PathBuf, range: &Range<u64>, aside: &Path) -> io::Result<()> {
+fn copy_aside(disk: &dyn Disk, path: &Path, range: &Range<u64>, aside: &Path) -> io::Result<()> {
     remove_if_there(disk, aside)?;
     let source = TolerantDisk::new(disk).open_read(path)?;
     let mut target = disk.create(aside)?;

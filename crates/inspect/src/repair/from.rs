@@ -1,0 +1,315 @@
+//! `herdsman repair --from DIR`: takes records that are damaged or missing here from the files of another server, or
+//! from a copy of this one's.
+//!
+//! In: directories with logs of Herdsman or Apache. Out: log files that have these records in their places. What may be
+//! taken, and why, is in [`herdsman_store::repair`]. A zxid names one txn in an ensemble; on a standalone server it
+//! names a second one after a restore. So records that both sides have must be the same, and the repaired history is
+//! replayed in a scratch directory, with a comparison of digests, before a file is changed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf, absolute};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use herdsman_proto::{ServerId, Zxid};
+use herdsman_store::log::checksum;
+use herdsman_store::recover::load;
+use herdsman_store::repair::{
+    Answer, Irreparable, KeepDamaged, Outstanding, PeerFinding, SplicePlan, plan_splice,
+};
+use herdsman_store::{
+    Assessment, Damage, Dirs, OnDigestMismatch, RealDisk, RecoverOptions, Repair, assess,
+    read_records,
+};
+
+use super::diagnosis::Diagnosis;
+use crate::console::{Console, Outcome};
+use crate::durable::ToolDisk;
+use crate::kept_files::KeptFiles;
+use crate::location::Location;
+use crate::show::clean;
+use crate::verify::data_dir::load_options;
+
+/// Records around a gap that are compared with those of a source.
+const COMPARED: i64 = 1000;
+/// Lines of each kind that are printed.
+const LINES_MAX: usize = 50;
+
+/// A directory to take records from.
+struct Source {
+    name: String,
+    dirs: Dirs,
+}
+
+/// A repair that was planned.
+pub(super) struct FromPlan {
+    damage: Damage,
+    sources: Vec<Source>,
+    repair: Repair,
+    splice: SplicePlan,
+}
+
+/// What there is to do.
+pub(super) enum FromResult {
+    /// Nothing is damaged that records could repair.
+    Nothing(Box<Diagnosis>),
+    /// Something is damaged.
+    Plan(Box<FromPlan>),
+}
+
+/// Finds what is missing here and what the sources have of it. Changes nothing.
+pub(super) fn plan(from: &[PathBuf], location: &Location) -> Result<FromResult> {
+    let sources = from.iter().map(|dir| Source::find(dir, location));
+    let sources = sources.collect::<Result<Vec<_>>>()?;
+    let damage = match assess(&RealDisk, &location.dirs, &load_options())? {
+        Assessment::Whole => {
+            return Ok(FromResult::Nothing(Box::new(Diagnosis::of(location))));
+        }
+        Assessment::Damaged(damage) => damage,
+    };
+    let mut repair = Repair::new(damage.clone());
+    for (index, source) in sources.iter().enumerate() {
+        source.refuse_other_history(location, &damage)?;
+        source.fill(&mut repair, peer(index))?;
+    }
+    let splice = plan_splice(&RealDisk, &location.dirs, &load_options(), &repair)?;
+    if !splice.is_empty() {
+        try_in_scratch(location, &repair)?;
+    }
+    Ok(FromResult::Plan(Box::new(FromPlan { damage, sources, repair, splice })))
+}
+
+/// The number under which a source is known to a repair.
+fn peer(index: usize) -> ServerId {
+    ServerId(i64::try_from(index).expect("the arguments of a command are few"))
+}
+
+impl Source {
+    fn find(dir: &Path, location: &Location) -> Result<Self> {
+        let dirs = Location::find(dir)
+            .with_context(|| format!("--from {}: nothing was changed", dir.display()))?
+            .dirs;
+        let real = |dir: &Path| dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
+        let own = [real(&location.dirs.data), real(&location.dirs.log)];
+        if own.contains(&real(&dirs.log)) {
+            bail!(
+                "--from {} is the directory that is to be repaired. Nothing was changed",
+                dir.display()
+            );
+        }
+        Ok(Source { name: clean(&dir.display().to_string()), dirs })
+    }
+
+    /// Takes what this source has of what is missing.
+    fn fill(&self, repair: &mut Repair, peer: ServerId) -> Result<()> {
+        let damaged = match assess(&RealDisk, &self.dirs, &load_options()) {
+            Ok(Assessment::Damaged(damage)) => damage.gaps,
+            // It may have logs only, or be damaged in a way that does not matter here.
+            Ok(Assessment::Whole) | Err(_) => Vec::new(),
+        };
+        let end = Zxid(i64::MAX);
+        let damaged: Vec<(Zxid, Zxid)> =
+            damaged.iter().map(|gap| (gap.after, gap.before.unwrap_or(end))).collect();
+        for (after, before) in repair.wanted() {
+            let mut offer = repair.offer_of(peer, (after, before));
+            let mut records = read_records(Arc::new(RealDisk), &self.dirs, after, before)?;
+            while let Some((zxid, payload)) = records.next_record()? {
+                if !offer.push(zxid, payload) {
+                    break;
+                }
+            }
+            let unbroken = records.is_unbroken();
+            repair.offer(offer, Answer { unbroken, damaged: damaged.clone() });
+        }
+        Ok(())
+    }
+
+    /// Fails if a txn that both sides have is not the same one.
+    fn refuse_other_history(&self, location: &Location, damage: &Damage) -> Result<()> {
+        for gap in &damage.gaps {
+            let from = Zxid((gap.after.0 - COMPARED).max(0));
+            let sides = [
+                (from, gap.after.next()),
+                (
+                    gap.before.map_or(gap.after, |it| Zxid(it.0 - 1)),
+                    Zxid(gap.before.map_or(gap.after.0, |it| it.0.saturating_add(COMPARED))),
+                ),
+            ];
+            for (after, before) in sides {
+                let own = checksums(&location.dirs, after, before)?;
+                let others = checksums(&self.dirs, after, before)?;
+                let differs =
+                    |zxid: &&Zxid| others.get(zxid).is_some_and(|it| Some(it) != own.get(zxid));
+                if let Some(zxid) = own.keys().find(differs) {
+                    bail!(
+                        "txn {zxid} in {} is not the one that is here: these are the files of another history (of another ensemble, or from before a restore). Nothing was changed",
+                        self.name
+                    );
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The checksums of the records between two txns.
+fn checksums(dirs: &Dirs, after: Zxid, before: Zxid) -> Result<BTreeMap<Zxid, i64>> {
+    let mut found = BTreeMap::new();
+    let mut records = read_records(Arc::new(RealDisk), dirs, after, before)?;
+    while let Some((zxid, payload)) = records.next_record()? {
+        found.insert(zxid, checksum(&payload));
+    }
+    Ok(found)
+}
+
+/// Repairs links to the files in a scratch directory, and replays the result if it is whole. So nothing is changed
+/// before it is known that a server starts from it.
+fn try_in_scratch(location: &Location, repair: &Repair) -> Result<()> {
+    let scratch = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let Dirs { data, log } = &location.dirs;
+    let (data_dir, log_dir) = (scratch.path().join("data"), scratch.path().join("log"));
+    let dirs = Dirs::below(&data_dir, if data == log { &data_dir } else { &log_dir });
+    for (from, to) in [(data, &dirs.data), (log, &dirs.log)] {
+        if to.is_dir() {
+            continue;
+        }
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            if entry.path().is_file() {
+                symlink(absolute(entry.path())?, to.join(entry.file_name()))?;
+            }
+        }
+    }
+    let options = RecoverOptions { on_mismatch: OnDigestMismatch::Refuse, ..load_options() };
+    plan_splice(&RealDisk, &dirs, &options, repair)?.carry_out(&RealDisk, KeepDamaged::No)?;
+    if assess(&RealDisk, &dirs, &options)? == Assessment::Whole {
+        load(&RealDisk, &dirs, &options, &mut |_| {}).context(
+            "a server would not start from the repaired files: the records that were found do not belong to this history. Nothing was changed",
+        )?;
+    }
+    Ok(())
+}
+
+impl FromPlan {
+    /// Whether no file would be changed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.splice.is_empty()
+    }
+
+    /// Whether everything that is missing was found.
+    pub(super) fn is_complete(&self) -> bool {
+        self.repair.is_complete()
+    }
+
+    /// Prints what is damaged, what was found where, and what will be done.
+    pub(super) fn print(&self, console: &mut Console<'_>) -> Result<()> {
+        let places = self.damage.places.iter().map(|place| clean(&place.to_string()));
+        print_list("What is damaged:", places.collect(), console)?;
+        let found = self.repair.found();
+        let found = found.iter().map(|(first, last, peer)| {
+            let source = &self.sources[self.index(*peer)].name;
+            format!("{}, in {source}", txns(*first, *last))
+        });
+        print_list("What was found:", found.collect(), console)?;
+        let peers: Vec<ServerId> = (0..self.sources.len()).map(peer).collect();
+        let missing = self.repair.outstanding(&peers);
+        let missing = missing.iter().map(|it| self.missing_text(it)).collect();
+        print_list("What is still missing:", missing, console)?;
+        if let Some(reason) = self.repair.irreparable() {
+            console.print(irreparable_text(reason))?;
+        }
+        print_list("What will be done:", self.splice.lines(), console)
+    }
+
+    fn index(&self, peer: ServerId) -> usize {
+        usize::try_from(peer.0).unwrap_or(0).min(self.sources.len() - 1)
+    }
+
+    fn missing_text(&self, missing: &Outstanding) -> String {
+        let Outstanding { first, last, is_known, peers } = missing;
+        let mut text = match is_known {
+            true => txns(*first, *last),
+            false if last.0 == i64::MAX => format!("whatever came after txn {first}"),
+            false => format!("whatever was between txns {first} and {last}"),
+        };
+        for (peer, finding) in peers {
+            let what = match finding {
+                PeerFinding::NotAnswered => continue,
+                PeerFinding::Damaged => "damaged",
+                PeerFinding::Missing if *is_known => "not there",
+                PeerFinding::Missing => "not complete",
+                PeerFinding::Different => "a different record",
+            };
+            let _ = write!(text, "; {what} in {}", self.sources[self.index(*peer)].name);
+        }
+        text
+    }
+
+    /// Carries out the plan. The files that are replaced are kept.
+    pub(super) fn carry_out(
+        &self,
+        location: &Location,
+        disk: ToolDisk,
+        console: &mut Console<'_>,
+    ) -> Result<()> {
+        let mut keeper = KeptFiles::new("repair-backup", disk);
+        let kept = self.splice.replaced().iter().try_for_each(|path| {
+            let is_log = path.parent() == Some(location.dirs.log.as_path());
+            keeper.keep(path, if is_log { &location.log_dir } else { &location.data_dir })
+        });
+        if let Err(error) = kept {
+            keeper.discard();
+            return Err(error.context("nothing was changed"));
+        }
+        let done = self.splice.carry_out(&disk, KeepDamaged::No);
+        for dir in keeper.dirs() {
+            console.print(format_args!("the original files are in {}", dir.display()))?;
+        }
+        let done =
+            done.context("the repair was interrupted; run the same command again for the rest")?;
+        for path in done.files {
+            console.print(format_args!("done: {}", path.display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn irreparable_text(reason: Irreparable) -> String {
+    let advice = match reason {
+        Irreparable::NoSnapshot => {
+            "restore one from a backup, or see which other repair helps (herdsman repair without an action)"
+        }
+        Irreparable::EndUnknown => {
+            "a member of an ensemble takes it from its leader when it starts; a standalone server can only give it up (--accept-loss)"
+        }
+        Irreparable::TooLarge => "restore a backup, or let the server take a tree from its leader",
+    };
+    format!("Records cannot complete this repair: {reason}; {advice}")
+}
+
+fn txns(first: Zxid, last: Zxid) -> String {
+    if first == last { format!("txn {first}") } else { format!("txns {first} to {last}") }
+}
+
+fn print_list(title: &str, lines: Vec<String>, console: &mut Console<'_>) -> Result<()> {
+    if lines.is_empty() {
+        return Ok(());
+    }
+    console.print(title)?;
+    for line in lines.iter().take(LINES_MAX) {
+        console.print(format_args!("  {line}"))?;
+    }
+    match lines.len().saturating_sub(LINES_MAX) {
+        0 => Ok(()),
+        more => console.print(format_args!("  and {more} more")),
+    }
+}
+
+/// The outcome of a repair after which some txns are still missing.
+pub(super) fn outcome(is_complete: bool, verified: Outcome) -> Outcome {
+    if is_complete { verified } else { Outcome::Problems }
+}

@@ -1,0 +1,276 @@
+//! What two small files, their copies and the log say together.
+
+use super::*;
+use crate::disk::MemoryDisk;
+use crate::testing::{dirs, disk, names};
+
+const DIR: &str = "/data/version-2";
+const LAST: Zxid = Zxid(3 << 32 | 7);
+
+/// Checks what recovery makes of these files, and the content of `currentEpoch` afterwards. A server that has lost
+/// a file does not vote.
+fn check(files: &[(&str, &str)], expected: Result<(u32, u32), &str>) {
+    let (disk, dirs) = (disk(), dirs());
+    let dir = &dirs.data;
+    for (name, content) in files {
+        disk.put(&dir.join(name), content.as_bytes().to_vec());
+    }
+    let is_good = |name| {
+        let content =
+            files.iter().find(|(file, _)| *file == name).map(|(_, content)| content.trim());
+        content.is_some_and(|content| content.parse::<u32>().is_ok())
+    };
+    match (recover_epochs(&disk, &dirs, LAST), expected) {
+        (Ok(epochs), Ok((current, accepted))) => {
+            assert_eq!((epochs.current, epochs.accepted), (current, accepted));
+            disk.crash(|_| false);
+            let durable = |file| read_epoch(&disk, dir, file).unwrap();
+            assert_eq!(durable(EpochFile::Current), Some(current));
+            assert_eq!(durable(EpochFile::Accepted), Some(accepted));
+            let is_whole = is_good("currentEpoch") && is_good("acceptedEpoch");
+            let reason = voting::suspended(&disk, &dirs).unwrap();
+            assert_eq!(reason.is_none(), is_whole, "{files:?}: {reason:?}");
+        }
+        (Err(error), Err(part)) => {
+            assert!(error.to_string().contains(part), "{error}");
+            assert_eq!(disk.list(dir).unwrap().len(), files.len(), "nothing was changed");
+        }
+        (found, expected) => panic!("{files:?}: {found:?}, not {expected:?}"),
+    }
+}
+
+#[test]
+fn epochs_are_recovered() {
+    check(&[], Ok((3, 3)));
+    check(&[("currentEpoch", "3"), ("acceptedEpoch", "4")], Ok((3, 4)));
+    check(&[("currentEpoch", "5\n"), ("acceptedEpoch", "5")], Ok((5, 5)));
+    check(&[("currentEpoch", "2"), ("acceptedEpoch", "2")], Err("epoch 2"));
+    check(&[("currentEpoch", "2")], Err("never promised"));
+    for behind in ["1", "", "3x"] {
+        check(
+            &[("currentEpoch", "2"), ("currentEpoch.tmp", behind), ("acceptedEpoch", "2")],
+            Err("older than the log"),
+        );
+    }
+    // What Apache leaves when it crashes between writing and renaming.
+    check(&[("currentEpoch", "2"), ("currentEpoch.tmp", "3")], Ok((3, 3)));
+    // A later promise says nothing about whom we have followed.
+    check(&[("currentEpoch", "3"), ("currentEpoch.tmp", "4"), ("acceptedEpoch", "4")], Ok((3, 4)));
+    check(&[("currentEpoch", "4")], Ok((4, 4)));
+    check(&[("acceptedEpoch", "5")], Ok((3, 5)));
+    check(&[("acceptedEpoch", "2")], Err("less than currentEpoch"));
+    check(&[("currentEpoch", "4"), ("acceptedEpoch", "3")], Err("less than currentEpoch"));
+    // Damaged files count as missing, and voting is suspended.
+    check(&[("currentEpoch", "")], Ok((3, 3)));
+    check(&[("currentEpoch", "3x"), ("acceptedEpoch", "5")], Ok((3, 5)));
+    check(&[("currentEpoch", "3"), ("acceptedEpoch", "-1")], Ok((3, 3)));
+    check(&[("currentEpoch", "4"), ("acceptedEpoch", "4\0")], Ok((4, 4)));
+    let long = "4".repeat(100);
+    check(&[("currentEpoch", "4"), ("acceptedEpoch", &long)], Ok((4, 4)));
+}
+
+/// The leader's txns are durable and the epoch is not yet: the crash that comes between the two
+/// must not keep a server from starting.
+#[test]
+fn a_crash_between_log_and_epoch_is_repaired() {
+    check(&[("currentEpoch", "2"), ("acceptedEpoch", "3")], Ok((3, 3)));
+    check(&[("currentEpoch", "1"), ("acceptedEpoch", "5")], Ok((3, 5)));
+    check(&[("currentEpoch", "2"), ("currentEpoch.tmp", ""), ("acceptedEpoch", "3")], Ok((3, 3)));
+}
+
+/// Nor has a standalone server, whose txns are all of epoch 0: both vote.
+#[test]
+fn a_fresh_server_has_promised_nothing() {
+    for last in [Zxid::ZERO, Zxid(77)] {
+        let (disk, dirs) = (disk(), dirs());
+        for _ in 0..2 {
+            assert_eq!(recover_epochs(&disk, &dirs, last).unwrap(), Epochs::default());
+            disk.crash(|_| false);
+            assert_eq!(voting::suspended(&disk, &dirs).unwrap(), None);
+        }
+        // The crash may have come between the two files.
+        disk.remove(&dirs.data.join("currentEpoch")).unwrap();
+        assert_eq!(recover_epochs(&disk, &dirs, last).unwrap(), Epochs::default());
+        assert_eq!(voting::suspended(&disk, &dirs).unwrap(), None);
+    }
+}
+
+/// Files are made anew only once it is durable that this server must not vote.
+#[test]
+fn a_crash_never_leaves_new_files_and_a_vote() {
+    for power in 0..12 {
+        let (disk, dirs) = (disk(), dirs());
+        disk.cut_power_after(power);
+        let recovered = recover_epochs(&disk, &dirs, LAST);
+        disk.crash(|_| true);
+        let is_made = |file| read_epoch(&disk, &dirs.data, file).unwrap().is_some();
+        if is_made(EpochFile::Current) || is_made(EpochFile::Accepted) {
+            assert!(voting::suspended(&disk, &dirs).unwrap().is_some(), "{power}");
+        }
+        assert!(recovered.is_err() || is_made(EpochFile::Current), "{power}");
+        recover_epochs(&disk, &dirs, LAST).unwrap();
+        assert!(voting::suspended(&disk, &dirs).unwrap().is_some(), "{power}");
+    }
+}
+
+#[test]
+fn a_crash_leaves_the_old_epoch_or_the_new_one() {
+    for power in 0..6 {
+        for survivors in 0..8 {
+            let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
+            disk.create_dir(dir).unwrap();
+            write_epoch(&disk, dir, EpochFile::Current, 7).unwrap();
+            disk.cut_power_after(power);
+            let written = write_epoch(&disk, dir, EpochFile::Current, 8).is_ok();
+            let mut asked = 0;
+            disk.crash(|_| {
+                asked += 1;
+                asked <= survivors
+            });
+            let epoch = read_epoch(&disk, dir, EpochFile::Current).unwrap().unwrap();
+            assert!(epoch == 8 || epoch == 7 && !written, "{epoch}, {power}, {survivors}");
+        }
+    }
+}
+
+#[test]
+fn an_epoch_never_goes_back() {
+    let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
+    disk.create_dir(dir).unwrap();
+    for file in [EpochFile::Accepted, EpochFile::Current] {
+        for (epoch, expected) in [(6, 6), (0, 6), (7, 7), (5, 7), (7, 7)] {
+            let written = write_epoch(&disk, dir, file, epoch);
+            assert_eq!(written.is_ok(), epoch == expected, "{written:?}");
+            assert_eq!(read_epoch(&disk, dir, file).unwrap(), Some(expected));
+        }
+    }
+}
+
+#[test]
+fn an_epoch_whose_sync_failed_is_not_there() {
+    let (disk, dir) = (MemoryDisk::new(), Path::new(DIR));
+    disk.create_dir(dir).unwrap();
+    write_epoch(&disk, dir, EpochFile::Current, 7).unwrap();
+    disk.fail_sync(0);
+    assert!(write_epoch(&disk, dir, EpochFile::Current, 8).is_err());
+    disk.crash(|_| true);
+    assert_eq!(read_epoch(&disk, dir, EpochFile::Current).unwrap(), Some(7));
+}
+
+/// Checks the epochs that these files and a copy of (accepted, current) give. Voting is not suspended.
+#[track_caller]
+fn check_copied(
+    files: &[(&str, &str)],
+    (accepted, current): (u32, u32),
+    expected: (u32, u32),
+) -> MemoryDisk {
+    let (disk, dirs) = (disk(), dirs());
+    let copy = EpochCopy { accepted, current, last_zxid: Zxid::ZERO };
+    write_copies(&disk, &dirs.data, copy).unwrap();
+    for (name, content) in files {
+        disk.put(&dirs.data.join(name), content.as_bytes().to_vec());
+    }
+    let Epochs { current, accepted } = recover_epochs(&disk, &dirs, LAST).unwrap();
+    assert_eq!((accepted, current), expected, "{files:?}");
+    disk.crash(|_| false);
+    let durable = |file| read_epoch(&disk, &dirs.data, file).unwrap();
+    assert_eq!(durable(EpochFile::Accepted), Some(accepted));
+    assert_eq!(durable(EpochFile::Current), Some(current));
+    let copy = read_copies(&disk, &dirs.data).unwrap();
+    assert_eq!((copy.accepted, copy.current, copy.last_zxid), (accepted, current, LAST));
+    disk
+}
+
+#[test]
+fn damaged_files_are_restored_from_their_copies() {
+    for current in ["", "x", "\0\0", "4", "3"] {
+        for accepted in ["", "x", "5", "4", "0"] {
+            let files = [("currentEpoch", current), ("acceptedEpoch", accepted)];
+            let followed = if current == "4" { 4 } else { 3 };
+            let disk = check_copied(&files, (5, 3), (5, followed));
+            assert_eq!(voting::suspended(&disk, &dirs()).unwrap(), None);
+        }
+    }
+    let disk = check_copied(&[], (5, 4), (5, 4));
+    assert_eq!(voting::suspended(&disk, &dirs()).unwrap(), None);
+    // A flipped bit has made the epoch larger than any that was accepted.
+    check_copied(&[("currentEpoch", "7"), ("acceptedEpoch", "5")], (5, 4), (5, 4));
+    // The log shows that the epoch was followed.
+    check_copied(&[("currentEpoch", "x"), ("acceptedEpoch", "5")], (5, 2), (5, 3));
+}
+
+/// An accepted epoch that is later than the copy was written by Apache, or right before a crash.
+#[test]
+fn later_files_count_more_than_their_copies() {
+    check_copied(&[("currentEpoch", "6"), ("acceptedEpoch", "8")], (5, 4), (8, 6));
+    check_copied(&[("currentEpoch", "3"), ("acceptedEpoch", "8")], (5, 4), (8, 3));
+    // Then the copy says nothing about a damaged file either.
+    let disk = check_copied(&[("currentEpoch", "x"), ("acceptedEpoch", "8")], (5, 4), (8, 3));
+    let reason = voting::suspended(&disk, &dirs()).unwrap().unwrap();
+    assert!(reason.contains("currentEpoch is damaged"), "{reason}");
+}
+
+/// What was promised is known after any crash, whichever of the files is damaged then.
+#[test]
+fn a_promise_survives_a_crash_and_a_damaged_file() {
+    for file in [EpochFile::Accepted, EpochFile::Current] {
+        for power in 0..14 {
+            for survivors in [0, 2, 100] {
+                let (disk, dirs) = (disk(), dirs());
+                write_epoch(&disk, &dirs.data, EpochFile::Accepted, 9).unwrap();
+                write_epoch(&disk, &dirs.data, EpochFile::Current, 7).unwrap();
+                recover_epochs(&disk, &dirs, LAST).unwrap();
+                let epoch = if file == EpochFile::Accepted { 10 } else { 8 };
+                disk.cut_power_after(power);
+                let is_written = write_epoch(&disk, &dirs.data, file, epoch).is_ok();
+                let mut asked = 0;
+                disk.crash(|_| {
+                    asked += 1;
+                    asked <= survivors
+                });
+                let is_known = read_epoch(&disk, &dirs.data, file).unwrap() == Some(epoch);
+                assert!(is_known || !is_written);
+                if is_written {
+                    disk.put(&dirs.data.join(file.name()), b"rot".to_vec());
+                }
+                let epochs = recover_epochs(&disk, &dirs, LAST).unwrap();
+                let found = match file {
+                    EpochFile::Accepted => epochs.accepted,
+                    EpochFile::Current => epochs.current,
+                };
+                assert!(found == epoch || !is_known && found == epoch - 1, "{power}, {survivors}");
+                assert_eq!(voting::suspended(&disk, &dirs).unwrap(), None);
+            }
+        }
+    }
+}
+
+/// A running server whose file is damaged still keeps its promises.
+#[test]
+fn an_epoch_never_goes_back_behind_its_copy() {
+    let (disk, dirs) = (disk(), dirs());
+    recover_epochs(&disk, &dirs, LAST).unwrap();
+    write_epoch(&disk, &dirs.data, EpochFile::Accepted, 9).unwrap();
+    disk.put(&dirs.data.join("acceptedEpoch"), b"rot".to_vec());
+    write_epoch(&disk, &dirs.data, EpochFile::Accepted, 8).unwrap_err();
+    write_epoch(&disk, &dirs.data, EpochFile::Accepted, 10).unwrap();
+    assert_eq!(copied_epoch(&disk, &dirs.data, EpochFile::Accepted), Some(10));
+}
+
+#[test]
+fn the_last_txn_is_known_until_it_is_given_up() {
+    let (disk, dirs) = (disk(), dirs());
+    recover_epochs(&disk, &dirs, LAST).unwrap();
+    assert_eq!(last_known(&disk, &dirs.data), Some(LAST));
+    recover_epochs(&disk, &dirs, Zxid(LAST.0 - 1)).unwrap();
+    assert_eq!(last_known(&disk, &dirs.data), Some(LAST));
+    lower_last_known(&disk, &dirs.data, Zxid(5)).unwrap();
+    lower_last_known(&disk, &dirs.data, Zxid(6)).unwrap();
+    assert_eq!(last_known(&disk, &dirs.data), Some(Zxid(5)));
+    // Apache has run here, and may have cut the log.
+    disk.put(&dirs.data.join("acceptedEpoch"), b"12".to_vec());
+    assert_eq!(last_known(&disk, &dirs.data), None);
+    recover_epochs(&disk, &dirs, Zxid(3 << 32 | 1)).unwrap();
+    assert_eq!(last_known(&disk, &dirs.data), Some(Zxid(3 << 32 | 1)));
+    assert!(names(&disk).contains(&COPIES_FILE.to_owned()));
+}

@@ -1,0 +1,292 @@
+//! The persist table: which records of a log file were written, in a place that Apache never reads.
+//!
+//! A log file that is preallocated ends with a footer, and a slot for each record grows downwards from it:
+//! ```text
+//! 16             record 0, record 1, …
+//!                zeros, at least 64 bytes
+//! end - 32 n     slot n - 1
+//!                …
+//! end - 32       slot 0
+//! end            footer, 64 bytes; the last ones of the file
+//! ```
+//! Apache stops at the first record whose length is 0, so it reads the records and nothing else. The bytes are drawn
+//! in docs/formats.md.
+//!
+//! **What it is for.** A batch is one write of records, one write of its slots and one sync; there is no order between
+//! the two writes. A slot says that a record with this zxid, length and checksum was written here. So a write that a
+//! crash has torn can be told from records that were damaged later, and damaged records have names. Let E be "the
+//! record is valid" and P "its slot is valid":
+//!
+//! | E | P | a later P | verdict |
+//! |---|---|---|---|
+//! | yes | any | any | good |
+//! | no | yes | any | damaged; its name is known |
+//! | no | no | yes | damaged; its name follows from its neighbours if both are of one epoch |
+//! | no | no | no | never completed: it and everything after it is dropped |
+//!
+//! In the second row the record may be one that was never acknowledged: the crash took the record and left the slot.
+//! Nobody can tell, so it counts as acknowledged; other members have it or know that it was not agreed on.
+//!
+//! **Invariants.**
+//! - A slot is checked with the file's first zxid and its own position, so no slot is valid anywhere else, and a
+//!   client's data cannot pass for one.
+//! - Slots and footers are aligned to their size, so none of them crosses a sector: after a crash it is there or not.
+//! - A file that ends before its footer has no table or only the newest part of one. A part proves what was written,
+//!   never what was not: then the rule of [`super::ending`] decides about torn writes.
+//! - The footer of an ended file says how many records there are, where they end and what the last one is. It is
+//!   written only when all of them are durable.
+//!
+//! Apache has nothing like it. The idea is that of the paper "Protocol-Aware Recovery for Consensus-Based Storage".
+
+mod cut;
+mod scan;
+mod verdict;
+
+use herdsman_proto::Zxid;
+
+pub use cut::add_table;
+pub(crate) use cut::cut_file;
+pub(super) use cut::end_table;
+pub(super) use verdict::{TableVerdict, judge};
+
+use super::lost::{RECORD_BYTES_MIN, RecordId};
+use super::{HEADER_BYTES, RECORD_EXTRA_BYTES};
+
+/// Bytes of a slot.
+pub const SLOT_BYTES: u64 = 32;
+/// Bytes of a footer.
+pub const FOOTER_BYTES: u64 = 64;
+/// Zero bytes between the last record and the lowest slot, at least. Apache needs 16 to stop there; this much always
+/// contains a whole slot of zeros, which separates the table from a torn record.
+pub const ZEROS_BYTES_MIN: u64 = 64;
+/// Files that are preallocated with less have no table.
+pub const PRE_ALLOC_BYTES_MIN: u64 = 16 << 10;
+const MAGIC: [u8; 8] = *b"HRDTABLE";
+const VERSION: u32 = 1;
+/// Files are preallocated in multiples of this, so that their ends are aligned.
+const ALIGNMENT: u64 = 4096;
+
+/// What a slot says about a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Slot {
+    pub(crate) zxid: Zxid,
+    /// Where the record starts.
+    pub(crate) offset: u64,
+    pub(crate) payload_bytes: u32,
+    pub(crate) adler: u32,
+    /// The number of its batch in the file, from 1 on; 0: unknown.
+    pub(crate) batch: u32,
+}
+
+impl Slot {
+    /// Where the record ends.
+    pub(crate) fn record_end(&self) -> u64 {
+        self.offset.saturating_add(RECORD_EXTRA_BYTES as u64 + u64::from(self.payload_bytes))
+    }
+
+    /// The name of the record.
+    fn id(&self) -> RecordId {
+        let Slot { zxid, payload_bytes, adler, .. } = *self;
+        RecordId { zxid, payload_bytes: Some(payload_bytes), adler: Some(adler) }
+    }
+
+    /// Its bytes at a position of a file that starts with the txn `first`.
+    pub(crate) fn encode(&self, first: Zxid, position: u64) -> [u8; SLOT_BYTES as usize] {
+        let mut bytes = [0; SLOT_BYTES as usize];
+        bytes[..8].copy_from_slice(&self.zxid.0.to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.offset.to_be_bytes());
+        bytes[16..20].copy_from_slice(&self.payload_bytes.to_be_bytes());
+        bytes[20..24].copy_from_slice(&self.adler.to_be_bytes());
+        bytes[24..28].copy_from_slice(&self.batch.to_be_bytes());
+        let crc = slot_crc(first, position, &bytes[..28]);
+        bytes[28..].copy_from_slice(&crc.to_be_bytes());
+        bytes
+    }
+
+    /// Reads a slot; `None` if these bytes are none.
+    pub(crate) fn decode(first: Zxid, position: u64, bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; SLOT_BYTES as usize] = bytes.try_into().ok()?;
+        if slot_crc(first, position, &bytes[..28]) != u32_at(bytes, 28) {
+            return None;
+        }
+        Some(Slot {
+            zxid: Zxid(i64_at(bytes, 0)),
+            offset: i64_at(bytes, 8).cast_unsigned(),
+            payload_bytes: u32_at(bytes, 16),
+            adler: u32_at(bytes, 20),
+            batch: u32_at(bytes, 24),
+        })
+    }
+}
+
+fn slot_crc(first: Zxid, position: u64, content: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    let mut place = [0; 16];
+    place[..8].copy_from_slice(&first.0.to_be_bytes());
+    place[8..].copy_from_slice(&position.to_be_bytes());
+    hasher.update(&place);
+    hasher.update(content);
+    hasher.finalize()
+}
+
+/// The last bytes of a file with a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Footer {
+    /// The first txn of the file.
+    pub(crate) first: Zxid,
+    /// Where it is, and the end of slot 0.
+    pub(crate) table_end: u64,
+    /// What the file holds, once it is ended.
+    pub(crate) ended: Option<EndedFile>,
+}
+
+/// What a file that was ended holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EndedFile {
+    /// Its records, each with a slot.
+    pub(crate) records: u32,
+    /// The last txn.
+    pub(crate) last: Zxid,
+    /// The end of the last record.
+    pub(crate) records_end: u64,
+}
+
+impl Footer {
+    pub(crate) fn encode(&self) -> [u8; FOOTER_BYTES as usize] {
+        let mut bytes = [0; FOOTER_BYTES as usize];
+        bytes[..8].copy_from_slice(&MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_be_bytes());
+        bytes[16..24].copy_from_slice(&self.first.0.to_be_bytes());
+        bytes[24..32].copy_from_slice(&self.table_end.to_be_bytes());
+        if let Some(EndedFile { records, last, records_end }) = self.ended {
+            bytes[12..16].copy_from_slice(&records.to_be_bytes());
+            bytes[32..40].copy_from_slice(&last.0.to_be_bytes());
+            bytes[40..48].copy_from_slice(&records_end.to_be_bytes());
+        }
+        let crc = crc32fast::hash(&bytes[..60]);
+        bytes[60..].copy_from_slice(&crc.to_be_bytes());
+        bytes
+    }
+
+    /// Reads a footer; `None` if these bytes are none, or one of another place.
+    pub(crate) fn decode(position: u64, bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; FOOTER_BYTES as usize] = bytes.try_into().ok()?;
+        let is_footer = bytes[..8] == MAGIC
+            && u32_at(bytes, 8) == VERSION
+            && i64_at(bytes, 24).cast_unsigned() == position
+            && u32_at(bytes, 60) == crc32fast::hash(&bytes[..60]);
+        if !is_footer {
+            return None;
+        }
+        let ended = EndedFile {
+            records: u32_at(bytes, 12),
+            last: Zxid(i64_at(bytes, 32)),
+            records_end: i64_at(bytes, 40).cast_unsigned(),
+        };
+        Some(Footer {
+            first: Zxid(i64_at(bytes, 16)),
+            table_end: position,
+            ended: Some(ended).filter(|ended| ended.records > 0 && ended.records_end <= position),
+        })
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut number = [0; 4];
+    number.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_be_bytes(number)
+}
+
+fn i64_at(bytes: &[u8], at: usize) -> i64 {
+    let mut number = [0; 8];
+    number.copy_from_slice(&bytes[at..at + 8]);
+    i64::from_be_bytes(number)
+}
+
+/// The table of a file that is being written.
+#[derive(Debug)]
+pub(super) struct OpenTable {
+    first: Zxid,
+    table_end: u64,
+    /// Where the lowest slot starts.
+    lowest: u64,
+    /// The last txn that has a slot.
+    last: Zxid,
+    batches: u32,
+}
+
+impl OpenTable {
+    /// The table of a new file, which starts with the txn `first` and has this length.
+    pub(super) fn new(first: Zxid, file_bytes: u64) -> Self {
+        let table_end = file_bytes - FOOTER_BYTES;
+        OpenTable { first, table_end, lowest: table_end, last: first, batches: 0 }
+    }
+
+    /// Whether a batch of records that ends there has room for its slots.
+    pub(super) fn has_room(&self, batch_end: u64, records: usize) -> bool {
+        let lowest = self.lowest.saturating_sub(records as u64 * SLOT_BYTES);
+        batch_end + ZEROS_BYTES_MIN <= lowest
+    }
+
+    /// Whether it has slots.
+    pub(super) fn is_empty(&self) -> bool {
+        self.lowest == self.table_end
+    }
+
+    /// Adds a batch that starts at `position`; the offsets in its slots are relative to that. Returns where to write
+    /// what is left in `bytes`: the slots, and with the first batch the footer.
+    pub(super) fn add_batch(&mut self, position: u64, batch: &[Slot], bytes: &mut Vec<u8>) -> u64 {
+        bytes.clear();
+        self.batches = self.batches.saturating_add(1);
+        let is_first = self.is_empty();
+        let start = self.lowest - batch.len() as u64 * SLOT_BYTES;
+        let mut at = start;
+        for slot in batch.iter().rev() {
+            let slot = Slot { offset: position + slot.offset, batch: self.batches, ..*slot };
+            bytes.extend_from_slice(&slot.encode(self.first, at));
+            at += SLOT_BYTES;
+        }
+        if is_first {
+            let footer = Footer { first: self.first, table_end: self.table_end, ended: None };
+            bytes.extend_from_slice(&footer.encode());
+        }
+        self.lowest = start;
+        self.last = batch.last().map_or(self.last, |slot| slot.zxid);
+        start
+    }
+}
+
+/// The bytes of all slots of a table, and where they start.
+fn slots_bytes(first: Zxid, table_end: u64, slots: &[Option<Slot>]) -> (Vec<u8>, u64) {
+    let lowest = table_end - slots.len() as u64 * SLOT_BYTES;
+    let mut bytes = Vec::with_capacity(slots.len() * SLOT_BYTES as usize);
+    for (index, slot) in slots.iter().rev().enumerate() {
+        let position = lowest + index as u64 * SLOT_BYTES;
+        let encoded = slot.map(|slot| slot.encode(first, position));
+        bytes.extend_from_slice(&encoded.unwrap_or_default());
+    }
+    (bytes, lowest)
+}
+
+/// The length of a new file with room for a first batch; `None` if it is to have no table.
+pub(super) fn new_file_bytes(step: u64, batch_bytes: u64, records: u64) -> Option<u64> {
+    if step < PRE_ALLOC_BYTES_MIN {
+        return None;
+    }
+    let needed = HEADER_BYTES + batch_bytes + ZEROS_BYTES_MIN + records * SLOT_BYTES + FOOTER_BYTES;
+    needed.div_ceil(step).checked_mul(step)?.checked_next_multiple_of(ALIGNMENT)
+}
+
+/// Where the footer goes in a file that is cut after its records.
+fn compact_table_end(records_end: u64, records: u64) -> u64 {
+    (records_end + ZEROS_BYTES_MIN + records * SLOT_BYTES).next_multiple_of(FOOTER_BYTES)
+}
+
+/// The first offset at which the record with this number can start.
+fn offset_min(records: u64) -> u64 {
+    HEADER_BYTES + records.saturating_mul(RECORD_BYTES_MIN)
+}
+
+#[cfg(test)]
+#[path = "table/tests.rs"]
+mod tests;
