@@ -16,7 +16,7 @@ use anyhow::Context;
 use herdsman_config::Config;
 use herdsman_config::SystemProperties;
 use herdsman_server::operators::log_level::LogLevel;
-use herdsman_server::{Server, ServesAs};
+use herdsman_server::{Server, ServesAs, StartError, StopSignal};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -86,6 +86,15 @@ enum Event {
     Command(Command),
     /// A server failed and must be stopped.
     Failed { id: u8, reason: String },
+    /// A start has ended.
+    Started(Box<Started>),
+}
+
+/// How the start of a server has ended.
+struct Started {
+    index: usize,
+    config: Config,
+    server: Result<Server, StartError>,
 }
 
 /// One server, running or not.
@@ -94,6 +103,8 @@ struct Member {
     zoo_cfg: PathBuf,
     client_address: String,
     running: Option<Running>,
+    /// Ends a start that is under way: a server whose files are damaged waits for the others.
+    starting: Option<StopSignal>,
 }
 
 struct Running {
@@ -125,6 +136,7 @@ impl<'a> Ensemble<'a> {
             zoo_cfg: member.zoo_cfg,
             client_address: member.client_address,
             running: None,
+            starting: None,
         });
         Ensemble { members: members.collect(), properties, log_level, events }
     }
@@ -140,9 +152,13 @@ impl<'a> Ensemble<'a> {
         for index in 0..self.members.len() {
             self.start(index)?;
         }
-        self.print_introduction(layout);
-        console::listen(events)?;
+        let mut introduced = false;
         loop {
+            if !introduced && self.members.iter().all(|member| member.running.is_some()) {
+                introduced = true;
+                self.print_introduction(layout);
+                console::listen(events.clone())?;
+            }
             let event = tokio::select! {
                 event = received.recv() => event,
                 _ = terminate.recv() => {
@@ -158,6 +174,10 @@ impl<'a> Ensemble<'a> {
                 None | Some(Event::Command(Command::Quit)) => return Ok(()),
                 Some(Event::Command(command)) => self.execute(&command),
                 Some(Event::Failed { id, reason }) => self.stop_failed(id, &reason),
+                Some(Event::Started(started)) => match self.take_up(*started) {
+                    Err(failure) if introduced => error!("{failure:#}"),
+                    taken_up => taken_up?,
+                },
             }
         }
     }
@@ -181,8 +201,9 @@ impl<'a> Ensemble<'a> {
         match command {
             Command::Status => self.print_status(),
             Command::Start(id) => self.with_member(*id, |ensemble, index| {
-                if ensemble.members[index].running.is_some() {
-                    print_line!("server {} is already running", ensemble.members[index].id);
+                let Member { id, running, starting, .. } = &ensemble.members[index];
+                if running.is_some() || starting.is_some() {
+                    print_line!("server {id} is already running");
                 } else if let Err(failure) = ensemble.start(index) {
                     error!("{failure:#}");
                 }
@@ -206,6 +227,7 @@ impl<'a> Ensemble<'a> {
         }
     }
 
+    /// Begins to start a server.
     fn start(&mut self, index: usize) -> anyhow::Result<()> {
         let Member { id, zoo_cfg, .. } = &self.members[index];
         let id = *id;
@@ -216,9 +238,27 @@ impl<'a> Ensemble<'a> {
         for warning in loaded.warnings.iter().filter(|_| id == 1) {
             warn!("{warning}");
         }
-        let config = loaded.config;
-        let server =
-            Server::start(config.clone()).with_context(|| format!("cannot start server {id}"))?;
+        let (config, events) = (loaded.config, self.events.clone());
+        let (stop, span) = (StopSignal::default(), tracing::Span::current());
+        self.members[index].starting = Some(stop.clone());
+        tokio::task::spawn_blocking(move || {
+            let server = span.in_scope(|| Server::start_until(config.clone(), &stop));
+            // The receiver is dropped only when the process ends.
+            _ = events.blocking_send(Event::Started(Box::new(Started { index, config, server })));
+        });
+        Ok(())
+    }
+
+    /// Takes up a server that has started.
+    fn take_up(&mut self, started: Started) -> anyhow::Result<()> {
+        let Started { index, config, server } = started;
+        let id = self.members[index].id;
+        let _entered = info_span!("server", id).entered();
+        self.members[index].starting = None;
+        let server = match server {
+            Err(StartError::Stopped) => return Ok(()),
+            server => server.with_context(|| format!("cannot start server {id}"))?,
+        };
         server.use_log_level(self.log_level.clone());
         let http = admin::open(&server, &config);
         let (failure, events) = (server.failure(), self.events.clone());
@@ -234,6 +274,9 @@ impl<'a> Ensemble<'a> {
     fn end(&mut self, index: usize, end: fn(Server)) {
         let member = &mut self.members[index];
         let _entered = info_span!("server", id = member.id).entered();
+        if let Some(stop) = member.starting.take() {
+            return stop.stop();
+        }
         match member.running.take() {
             Some(Running { server, http, failure }) => {
                 failure.abort();
@@ -269,7 +312,8 @@ impl<'a> Ensemble<'a> {
         };
         self.members.sort_by_key(leads);
         for index in 0..self.members.len() {
-            if self.members[index].running.is_some() {
+            let Member { running, starting, .. } = &self.members[index];
+            if running.is_some() || starting.is_some() {
                 self.end(index, Server::stop);
             }
         }

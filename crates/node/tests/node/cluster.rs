@@ -338,11 +338,7 @@ impl Cluster {
                 self.queue.push_back((place, PeerInput::Flushed { zxid }));
             }
             PeerOutput::SaveEpoch { kind, epoch } => {
-                let epochs = &mut self.member(place).epochs;
-                match kind {
-                    EpochKind::Current => epochs.current = epoch,
-                    EpochKind::Accepted => epochs.accepted = epoch,
-                }
+                self.member(place).save_epoch(kind, epoch);
                 self.queue.push_back((place, PeerInput::EpochSaved { kind, epoch }));
             }
             PeerOutput::Truncate { zxid, .. } => {
@@ -463,6 +459,13 @@ impl Cluster {
 }
 
 impl Member {
+    fn save_epoch(&mut self, kind: EpochKind, epoch: u32) {
+        match kind {
+            EpochKind::Current => self.epochs.current = epoch,
+            EpochKind::Accepted => self.epochs.accepted = epoch,
+        }
+    }
+
     /// The tree, made again from the log.
     fn reload(&mut self) {
         self.tree = Tree::new(room_options());

@@ -15,7 +15,7 @@ use herdsman_store::repair::Answer;
 
 /// Time for a connection to a member.
 const DIAL_LIMIT: Duration = Duration::from_secs(2);
-/// How often a server that does not answer FETCH is asked whether it leads: Apache's logs each such connection.
+/// How often a server that does not know FETCH is asked, and whether it leads: Apache's logs each such connection.
 const LEADER_QUESTION_EVERY: Duration = Duration::from_secs(5);
 /// Ranges that are asked for on one connection.
 const RANGES_MAX: usize = 1000;
@@ -100,6 +100,9 @@ impl Members {
 
     /// Asks a member for what is missing, and offers its records to the repair.
     pub fn ask(&mut self, id: ServerId, repair: &mut Repair, is_wanted: &IsWanted<'_>) {
+        if self.knows_no_fetch(id) {
+            return;
+        }
         let said = match self.network.dial_member(id, DIAL_LIMIT) {
             Err(failure) => Said::Nothing(failure.to_string()),
             Ok(mut connection) => {
@@ -115,15 +118,17 @@ impl Members {
         self.said.insert(id, said);
     }
 
+    /// Whether a member was found a moment ago not to know FETCH.
+    fn knows_no_fetch(&self, id: ServerId) -> bool {
+        let is_recent = |asked: &Instant| asked.elapsed() < LEADER_QUESTION_EVERY;
+        matches!(self.said.get(&id), Some(Said::Leads | Said::NoFetch))
+            && self.asked_to_lead.get(&id).is_some_and(is_recent)
+    }
+
     /// Introduces this server to one that does not know FETCH, as an observer does: a leader answers with its epoch,
     /// another server closes the connection. Nothing is promised, so no quorum counts this server.
     fn ask_for_leader(&mut self, id: ServerId, is_wanted: &IsWanted<'_>) -> Said {
-        let now = Instant::now();
-        let last = self.asked_to_lead.get(&id);
-        if last.is_some_and(|last| now.duration_since(*last) < LEADER_QUESTION_EVERY) {
-            return self.said.get(&id).cloned().unwrap_or(Said::NoFetch);
-        }
-        self.asked_to_lead.insert(id, now);
+        self.asked_to_lead.insert(id, Instant::now());
         let info = LearnerInfo {
             server: self.me,
             protocol_version: PROTOCOL_VERSION,
