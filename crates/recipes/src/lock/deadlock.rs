@@ -1,4 +1,4 @@
-//! Which contenders wait for which across locks, read from the tree.
+//! The waits between contenders of different locks, read from the tree.
 //!
 //! In: the paths of locks, of any layout that the fair locks of this crate use. Out: their queues for
 //! [`WaitForGraph`], and the deadlocks in them. Not here: semaphores (see [`wait_for`](crate::wait_for)) and

@@ -62,7 +62,7 @@ impl Situation<'_> {
     pub(super) fn plan(&self) -> Plan {
         let mut plan = Plan { doubtful: self.doubtful(), ..Plan::default() };
         if self.members.get(self.member) != Some(&self.session) {
-            // Not a member in this session yet: the other members do not count on this one.
+            // Not a member in this session yet: the other members do not plan with this one.
             return plan;
         }
         let target = rebalance(self.items.iter(), self.members.keys(), &self.present_owners());
