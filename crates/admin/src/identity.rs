@@ -223,8 +223,8 @@ mod tests {
         assert_eq!(*silent.ids, [Id::new("ip", "192.0.2.1"), Id::new("x509", "CN=ann")]);
         assert_eq!((silent.logged_in, silent.user.as_deref()), (true, Some("CN=ann")));
         headers.insert(AUTHORIZATION, HeaderValue::from_static("x509 CN=eve"));
-        let told = Identity::prove(&schemes, &headers, peer, Some(&ann)).unwrap();
-        assert_eq!((told.ids, told.credentials), (silent.ids, None));
+        let presented = Identity::prove(&schemes, &headers, peer, Some(&ann)).unwrap();
+        assert_eq!((presented.ids, presented.credentials), (silent.ids, None));
         let anonymous = Identity::prove(&schemes, &headers, peer, None).unwrap();
         assert!(!anonymous.logged_in, "a name in a header proves nothing");
     }

@@ -146,13 +146,13 @@ impl Hosts {
     /// Orders the round for a client that has to move: new servers, which have no clients yet, are
     /// mixed with the servers that stayed such that all get an even share.
     fn order_for_move(&mut self, before: &[HostPort]) {
-        let (mut stayed, mut newcomers): (Vec<_>, Vec<_>) =
+        let (mut stayed, mut added): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.round).into_iter().partition(|host| before.contains(host));
-        let probability = new_server_probability(before.len(), stayed.len(), newcomers.len());
-        while !(stayed.is_empty() && newcomers.is_empty()) {
+        let probability = new_server_probability(before.len(), stayed.len(), added.len());
+        while !(stayed.is_empty() && added.is_empty()) {
             let is_drawn = self.rng.f64() < probability;
-            let newcomer = stayed.is_empty() || (is_drawn && !newcomers.is_empty());
-            let next = if newcomer { newcomers.pop() } else { stayed.pop() };
+            let is_new = stayed.is_empty() || (is_drawn && !added.is_empty());
+            let next = if is_new { added.pop() } else { stayed.pop() };
             self.round.extend(next);
         }
     }
@@ -188,8 +188,8 @@ impl Hosts {
 /// If m ≥ n, the servers that stayed have enough. Otherwise each of them lacks 1/m − 1/n, and the
 /// clients that move are those of the n − k servers that left, (n − k)/n of all: so of those,
 /// k(n − m) / m(n − k) go to a server that stayed.
-fn new_server_probability(count_before: usize, stayed: usize, newcomers: usize) -> f64 {
-    let count_now = stayed + newcomers;
+fn new_server_probability(count_before: usize, stayed: usize, added: usize) -> f64 {
+    let count_now = stayed + added;
     if count_now >= count_before {
         return 1.0;
     }

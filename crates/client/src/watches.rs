@@ -225,7 +225,8 @@ impl Watches {
 }
 
 impl Inner {
-    /// Called when a watcher was removed: returns the queue for a removal if the watch on the server is no longer needed.
+    /// Called when a watcher was removed: returns the queue for a removal if the watch on the server is no longer
+    /// needed.
     fn settle(&mut self, path: &str, table: WatchTable) -> Option<Arc<RequestQueue>> {
         let entry = &mut self.paths.get_mut(path)?[table as usize];
         let is_unused = entry.is_idle() && entry.on_server;

@@ -36,17 +36,20 @@ pub enum TlsError {
     },
     /// A server has no key and certificate.
     #[error(
-        "a TLS server needs a key and a certificate: set ssl.keyStore.location (ssl.quorum.keyStore.location for the quorum)"
+        "a TLS server needs a key and a certificate: set ssl.keyStore.location \
+         (ssl.quorum.keyStore.location for the quorum)"
     )]
     NoKeyStore,
     /// Certificates are to be checked, but there is no trust store.
     #[error(
-        "there is no trust store, and the system's certificate authorities are not used: set ssl.trustStore.location (ssl.quorum.trustStore.location for the quorum)"
+        "there is no trust store, and the system's certificate authorities are not used: \
+         set ssl.trustStore.location (ssl.quorum.trustStore.location for the quorum)"
     )]
     NoTrustStore,
     /// Revocation is to be checked, but there is no revocation list.
     #[error(
-        "revocation is to be checked, but there is no revocation list: set ssl.crl.file, or add X509 CRL blocks to a PEM trust store"
+        "revocation is to be checked, but there is no revocation list: set ssl.crl.file, \
+         or add X509 CRL blocks to a PEM trust store"
     )]
     NoRevocationLists,
     /// rustls supports none of the requested cipher suites.
@@ -76,7 +79,10 @@ pub enum TlsError {
     )]
     BcfksStore,
     /// No type is set, and the file extension does not determine it.
-    #[error("{}: the file extension does not determine the type of store: set its type to JKS, PEM or PKCS12", .file.display())]
+    #[error(
+        "{}: the file extension does not determine the type of store: set its type to JKS, PEM or PKCS12",
+        .file.display()
+    )]
     UnknownStoreKind {
         /// The file.
         file: PathBuf,

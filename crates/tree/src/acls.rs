@@ -1,7 +1,7 @@
 //! ACLs in use, each stored once and counted. Apache: `ReferenceCountedACLCache`.
 //!
-//! Two numbers identify an ACL. A znode holds an [`AclSlot`], four bytes that are reused when the ACL is
-//! gone. A snapshot identifies it by a key, which is never used twice in the life of a tree: the table of a
+//! Two numbers identify an ACL. A znode holds an [`AclSlot`], four bytes that are reused when the ACL is no
+//! longer used. A snapshot identifies it by a key, which is never used twice in the life of a tree: the table of a
 //! snapshot is written before its znodes, and a key that meant another ACL by the time a znode is written
 //! would give that znode the old one.
 

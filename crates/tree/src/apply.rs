@@ -301,9 +301,9 @@ impl Tree {
     ) {
         let mut watches = self.watches();
         let mut watchers = watches.trigger(TableKind::Data, path);
-        let told = watchers.len();
+        let data_watchers = watchers.len();
         for watcher in watches.trigger(TableKind::Child, path) {
-            if watchers[..told].binary_search(&watcher).is_err() {
+            if watchers[..data_watchers].binary_search(&watcher).is_err() {
                 watchers.push(watcher);
             }
         }

@@ -401,35 +401,35 @@ impl Table {
     }
 
     fn trigger(&mut self, path: &str) -> Vec<Watcher> {
-        let mut told: Vec<Watcher> = Vec::new();
+        let mut notified: Vec<Watcher> = Vec::new();
         if self.count == 0 {
-            return told;
+            return notified;
         }
         if let Some(watchers) = self.by_path.get(path) {
             let all: Vec<_> = watchers.iter().collect();
-            told.extend(all.iter().map(|(watcher, _)| *watcher));
+            notified.extend(all.iter().map(|(watcher, _)| *watcher));
             let spent = all.into_iter().filter(|(_, modes)| modes.contains(WatchMode::Standard));
             for (watcher, modes) in spent {
                 self.set_modes(path, watcher, modes, modes.without(WatchMode::Standard));
             }
         }
         if self.recursive > 0 {
-            self.add_recursive(path, &mut told);
+            self.add_recursive(path, &mut notified);
         }
-        told
+        notified
     }
 
-    fn add_recursive(&self, path: &str, told: &mut Vec<Watcher>) {
+    fn add_recursive(&self, path: &str, notified: &mut Vec<Watcher>) {
         for ancestor in ancestors(path) {
             let watchers = self.by_path.get(ancestor).into_iter().flat_map(Watchers::iter);
             for (watcher, modes) in watchers {
                 if modes.contains(WatchMode::PersistentRecursive) {
-                    told.push(watcher);
+                    notified.push(watcher);
                 }
             }
         }
-        told.sort_unstable();
-        told.dedup();
+        notified.sort_unstable();
+        notified.dedup();
     }
 
     /// The only place where a pair's modes change, so that all counts and both maps agree.
@@ -506,8 +506,8 @@ mod tests {
         }
         assert_eq!(watches.trigger(TableKind::Data, "/x"), all);
         assert!(!watches.contains("/x", WatcherType::Data, all[0]));
-        let (gone, left) = all.split_at(99_999);
-        gone.iter().for_each(|&watcher| watches.remove_watcher(watcher));
+        let (removed, left) = all.split_at(99_999);
+        removed.iter().for_each(|&watcher| watches.remove_watcher(watcher));
         assert_eq!(watches.trigger(TableKind::Data, "/x"), left);
         assert_eq!(watches.count(), 2);
         watches.remove_watcher(left[0]);
@@ -539,8 +539,8 @@ mod tests {
         }
         watches.add(TableKind::Data, "/a", B).unwrap();
         let check = |watcher, after, expected: &[&str]| {
-            let told = watches.paths_of(watcher, after, 2);
-            assert_eq!(told.iter().map(|path| &**path).collect::<Vec<_>>(), expected);
+            let notified = watches.paths_of(watcher, after, 2);
+            assert_eq!(notified.iter().map(|path| &**path).collect::<Vec<_>>(), expected);
         };
         check(A, None, &["/a", "/b"]);
         check(A, Some("/b"), &["/c", "/d"]);
@@ -604,13 +604,13 @@ mod tests {
         watches.add_persistent("/a", A, WatchMode::Persistent).unwrap();
         watches.add_persistent("/c", A, WatchMode::PersistentRecursive).unwrap();
         watches.add(TableKind::Data, "/other", B).unwrap();
-        let told: Vec<_> = watches
+        let notified: Vec<_> = watches
             .of_watcher(A, 10)
             .into_iter()
             .map(|WatchEntry { path, table, mode }| (path.to_string(), table, mode))
             .collect();
         assert_eq!(
-            told,
+            notified,
             [
                 ("/a".to_owned(), TableKind::Data, WatchMode::Persistent),
                 ("/b".to_owned(), TableKind::Data, WatchMode::Standard),

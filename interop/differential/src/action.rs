@@ -38,7 +38,7 @@ pub enum Action {
         hello: Hello,
     },
     /// Opens a connection, sends these bytes and stops sending.
-    Stranger {
+    FirstBytes {
         /// The bytes.
         bytes: Vec<u8>,
         /// A label for the report.
@@ -217,7 +217,7 @@ impl fmt::Display for Action {
             }
             Action::Drop { slot } => write!(f, "slot {slot}: drop the connection"),
             Action::Hello { slot, hello } => write!(f, "slot {slot}: connect {hello:?}"),
-            Action::Stranger { bytes, label } => write!(f, "stranger: {label}: {}", hex(bytes)),
+            Action::FirstBytes { bytes, label } => write!(f, "first bytes {label}: {}", hex(bytes)),
             Action::Word { word, server } => write!(f, "word {word:?} to server {server:?}"),
             Action::Await { slot } => write!(f, "slot {slot}: wait for an event"),
             Action::Cut { slot, cut } => write!(f, "slot {slot}: {cut:?}"),

@@ -168,12 +168,12 @@ impl Side {
             }
             Action::Drop { slot } => self.slots[*slot].link = None,
             Action::Hello { slot, hello } => self.hello(*slot, hello, said)?,
-            Action::Stranger { bytes, .. } => {
+            Action::FirstBytes { bytes, .. } => {
                 let mut link = Link::open(self.address(None))?;
                 link.send(bytes);
                 link.finish_sending();
                 let answer = link.receive_all();
-                said.lines.push(format!("answer to a stranger: {}", hex(&answer)));
+                said.lines.push(format!("answer to first bytes: {}", hex(&answer)));
             }
             Action::Word { word, server } => {
                 let mut link = Link::open(self.address(*server))?;

@@ -147,8 +147,8 @@ impl Suite {
 /// Removes the log lines of kazoo's clients after pytest's summary.
 fn without_chatter(printed: &str) -> String {
     let chatter = ["Connection dropped:", "Transition to "];
-    let speaks = |line: &&str| !chatter.iter().any(|start| line.starts_with(start));
-    printed.lines().filter(speaks).map(|line| format!("{line}\n")).collect()
+    let is_result = |line: &&str| !chatter.iter().any(|start| line.starts_with(start));
+    printed.lines().filter(is_result).map(|line| format!("{line}\n")).collect()
 }
 
 fn path_with(first: &Path) -> Result<std::ffi::OsString> {

@@ -353,7 +353,7 @@ mod tests {
         let (stop, (mut near, far)) = (watch::Sender::new(false), duplex(1000));
         let ok = service_fn(|_: hyper::Request<Incoming>| async { Ok("ok".into_response()) });
         let start = Instant::now();
-        let hears = async {
+        let reads = async {
             near.write_all(sent).await.unwrap();
             let mut response = Vec::new();
             let end = near.read_to_end(&mut response);
@@ -363,7 +363,7 @@ mod tests {
         };
         let peer = SocketAddr::from(([10, 0, 0, 1], 1));
         tokio::select! {
-            response = hears => response,
+            response = reads => response,
             () = async { host(&stop).serve(far, peer, ok).await; std::future::pending().await } => unreachable!(),
         }
     }

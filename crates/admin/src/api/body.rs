@@ -57,8 +57,8 @@ fn reserve_room(
     state: &AdminState,
     bytes_max: usize,
 ) -> Result<Option<Permit>, ApiError> {
-    let told = request.body().size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
-    let bytes = told.unwrap_or(bytes_max).min(bytes_max);
+    let declared = request.body().size_hint().upper().and_then(|bytes| usize::try_from(bytes).ok());
+    let bytes = declared.unwrap_or(bytes_max).min(bytes_max);
     let peer = request.extensions().get::<ConnectInfo<SocketAddr>>();
     match peer {
         Some(ConnectInfo(peer)) if bytes > EXTRA_BYTES_MAX => {

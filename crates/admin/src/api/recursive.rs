@@ -261,7 +261,7 @@ impl Work {
             match error.failed_op().filter(|_| *error.kind() == ErrorKind::NoNode) {
                 // Another client deletes in the same subtree. This server's tree shows by now what was deleted, and
                 // all of that is dropped at once: one attempt for each znode would cost a txn for each.
-                Some(gone) => _ = batch.remove(gone),
+                Some(index) => _ = batch.remove(index),
                 None => return Err(error),
             }
         }

@@ -211,8 +211,8 @@ mod tests {
             "the lock was not released yet"
         );
         assert_eq!(answer(&mut lock, 0, &[]), Ok(Outcome::Step));
-        let gone = format!("/lock/{}", name(0));
-        lock.take_event(1, EventType::NodeDeleted, &gone).unwrap();
+        let deleted = format!("/lock/{}", name(0));
+        lock.take_event(1, EventType::NodeDeleted, &deleted).unwrap();
         assert!(matches!(answer(&mut lock, 1, &list(&[1])), Ok(Outcome::DoneSince(_))));
     }
 

@@ -40,9 +40,9 @@ fn kept_keys_are_used_by_the_next_run_and_deleted_by_the_one_after() {
 fn an_unreachable_server_is_reported_before_anything_changes() {
     let server = TestServer::start();
     let before = znodes(&server);
-    let mut gone = TestServer::start();
-    let address = gone.address();
-    gone.stop();
+    let mut down = TestServer::start();
+    let address = down.address();
+    down.stop();
     let words = refused(&format!("get --target down={address}"), &[&server]);
     assert!(words.contains("target down: cannot connect"), "{words}");
     assert_eq!(znodes(&server), before);

@@ -178,8 +178,8 @@ async fn delete_tree(client: &Client, root: &str) -> Result<()> {
     }
 }
 
-/// Ignores errors because of other clients: a znode they have deleted no longer exists, and one that has new children is listed
-/// again.
+/// Ignores errors because of other clients: a znode they have deleted no longer exists, and one that has new
+/// children is listed again.
 fn tolerate(deleted: Result<()>) -> Result<()> {
     match deleted {
         Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::NotEmpty) => Ok(()),

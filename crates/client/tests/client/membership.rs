@@ -98,10 +98,10 @@ async fn a_dropped_client_stops_following() {
     zk.create("/e", "").ephemeral().await.unwrap();
     let other = within(options().connect(&servers)).await.unwrap();
     within(other.sync("/").send()).await.unwrap();
-    let (stat, gone) = within(other.exists("/e").watch().send()).await.unwrap();
+    let (stat, deleted) = within(other.exists("/e").watch().send()).await.unwrap();
     assert_eq!(stat.map(|stat| stat.ephemeral_owner), Some(session.0));
     drop(zk);
-    within(gone).await.unwrap();
+    within(deleted).await.unwrap();
 }
 
 #[tokio::test]

@@ -175,26 +175,26 @@ async fn a_deletion_in_the_background_survives_an_outage() {
     zk.create("/t/u/v", "").parents().await.unwrap();
     let rule = Rule::new(Fault::CutBeforeRequest).on(OpCode::Delete).times(2);
     let cut = proxy.add_rule(rule);
-    let (_, gone) = other.exists("/a").watch().await.unwrap();
+    let (_, deleted) = other.exists("/a").watch().await.unwrap();
     zk.delete("/a").in_background();
-    within(gone).await.unwrap();
+    within(deleted).await.unwrap();
     assert_eq!(cut.fired(), 2);
     proxy.refuse_connections();
     proxy.cut();
-    let (_, gone) = other.exists("/t").watch().await.unwrap();
+    let (_, deleted) = other.exists("/t").watch().await.unwrap();
     zk.delete("/t").recursive().in_background();
     proxy.accept_connections();
-    within(gone).await.unwrap();
+    within(deleted).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_deletion_in_the_background_may_be_started_anywhere() {
     let World { zk, other, proxy: _proxy, server: _server } = World::start().await;
     zk.create("/a", "").await.unwrap();
-    let (_, gone) = other.exists("/a").watch().await.unwrap();
+    let (_, deleted) = other.exists("/a").watch().await.unwrap();
     // A plain thread has no runtime.
     std::thread::spawn(move || zk.delete("/a").in_background()).join().unwrap();
-    within(gone).await.unwrap();
+    within(deleted).await.unwrap();
 }
 
 #[tokio::test]

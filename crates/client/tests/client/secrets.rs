@@ -14,10 +14,10 @@ const MARK: &str = "hush";
 
 /// Connects, and returns everything that can be seen of the attempt besides the log.
 async fn seen(options: Options, server: &TestServer) -> String {
-    let told = format!("{options:?}");
+    let shown = format!("{options:?}");
     match within(options.connect(&server.connect_string())).await {
-        Ok(client) => format!("{told} {client:?}"),
-        Err(error) => format!("{told} {error} {error:?}"),
+        Ok(client) => format!("{shown} {client:?}"),
+        Err(error) => format!("{shown} {error} {error:?}"),
     }
 }
 

@@ -83,8 +83,8 @@ fn an_overdue_list_and_a_missing_one_reject() {
     let overdue = list(&parties.authority, OTHER, 2021);
     parties.files.put("list.crl", overdue.der());
     check(&parties, Err("the revocation list for the peer's certificate is out of date"));
-    let stranger = Authority::new("stranger");
-    parties.files.put("list.crl", list(&stranger, OTHER, 2900).der());
+    let untrusted = Authority::new("untrusted");
+    parties.files.put("list.crl", list(&untrusted, OTHER, 2900).der());
     check(&parties, Err("there is no revocation list for the peer's certificate"));
 }
 

@@ -122,8 +122,8 @@ fn a_version_1_certificate_is_trusted_if_an_anchor_has_signed_it() {
     check(&leaf, &root.pem(), Ok(()));
     check(&leaf, &leaf.certificate_pem, Ok(()));
 
-    let stranger = Authority::new("stranger");
-    check(&leaf, &stranger.pem(), Err(&CertificateError::UnknownIssuer));
+    let untrusted = Authority::new("untrusted");
+    check(&leaf, &untrusted.pem(), Err(&CertificateError::UnknownIssuer));
     let impostor = Authority::new("root");
     check(&leaf, &impostor.pem(), Err(&CertificateError::BadSignature));
     // Either of two authorities with the same name may be the issuer.

@@ -58,12 +58,12 @@ fn a_failed_multi_is_still_a_multi_txn() {
     let mut world = World::new(TreeOptions::default(), &[]);
     let digest = world.tree.digest();
     let line = "multi create /b ; delete /no ; create /c";
-    let (Entry { txn, digest: told, .. }, _) = world.write(USERS[0], line, &mut Vec::new());
+    let (Entry { txn, digest: recorded, .. }, _) = world.write(USERS[0], line, &mut Vec::new());
     let Txn::Multi(txns) = txn else { panic!("{txn:?}") };
     let ops: Vec<_> = txns.iter().map(Txn::op).collect();
     assert_eq!(ops, [OpCode::Create, OpCode::Error, OpCode::Error]);
     assert_eq!(txns[1..], [Txn::Error(-101), Txn::Error(-2)]);
-    assert_eq!(told.map(|digest| digest.tree_digest), Some(digest));
+    assert_eq!(recorded.map(|digest| digest.tree_digest), Some(digest));
 }
 
 /// Concatenates bytes in hex, which may contain spaces.

@@ -192,10 +192,10 @@ const LATE: &[&str] = &[
 /// Changes that a client missed become events immediately, without a zxid; the other watches are set again.
 #[test]
 fn set_watches_reports_missed_changes() {
-    let check = |line: &str, told: &[&str], watched: usize| {
+    let check = |line: &str, expected: &[&str], watched: usize| {
         let mut world = World::new(TreeOptions::default(), LATE);
         let (_, events) = world.run_watched(line);
-        assert_eq!(events, told, "{line}");
+        assert_eq!(events, expected, "{line}");
         assert_eq!(world.tree.watches().count(), watched, "{line}");
     };
     check("setWatches 2 data=/old", &["NodeDataChanged /old @-1"], 0);

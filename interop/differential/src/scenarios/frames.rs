@@ -86,27 +86,27 @@ fn first_bytes(_root: &str) -> Vec<Action> {
         bytes.put_buffer(Some(payload));
         bytes
     };
-    let stranger = |label, bytes| Action::Stranger { bytes, label };
+    let send = |label, bytes| Action::FirstBytes { bytes, label };
     let mut huge_password = vec![0; 24];
     huge_password.put_int(i32::MAX);
     let mut negative_password = vec![0; 24];
     negative_password.put_int(-2);
     vec![
-        stranger("nothing", vec![]),
-        stranger("two bytes", vec![0, 0]),
-        stranger("empty frame", frame(&[])),
-        stranger("short frame", frame(&[0; 10])),
-        stranger("no password", frame(&[0; 24])),
-        stranger("huge password", frame(&huge_password)),
-        stranger("negative password", frame(&negative_password)),
-        stranger("negative length", (-5i32).to_be_bytes().to_vec()),
-        stranger("HTTP", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
-        stranger("TLS", vec![0x16, 3, 1, 0, 0x80, 1, 0, 0, 0x7c]),
-        stranger("telnet close", vec![0xff, 0xf4, 0xff, 0xfd]),
-        stranger("an unknown word", b"what".to_vec()),
-        stranger("a word in capitals", b"RUOK".to_vec()),
-        stranger("a word and more", b"ruok\r\n".to_vec()),
-        stranger("two words", b"ruokisro".to_vec()),
+        send("nothing", vec![]),
+        send("two bytes", vec![0, 0]),
+        send("empty frame", frame(&[])),
+        send("short frame", frame(&[0; 10])),
+        send("no password", frame(&[0; 24])),
+        send("huge password", frame(&huge_password)),
+        send("negative password", frame(&negative_password)),
+        send("negative length", (-5i32).to_be_bytes().to_vec()),
+        send("HTTP", b"GET / HTTP/1.1\r\n\r\n".to_vec()),
+        send("TLS", vec![0x16, 3, 1, 0, 0x80, 1, 0, 0, 0x7c]),
+        send("telnet close", vec![0xff, 0xf4, 0xff, 0xfd]),
+        send("an unknown word", b"what".to_vec()),
+        send("a word in capitals", b"RUOK".to_vec()),
+        send("a word and more", b"ruok\r\n".to_vec()),
+        send("two words", b"ruokisro".to_vec()),
     ]
 }
 

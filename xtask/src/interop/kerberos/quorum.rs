@@ -22,7 +22,7 @@ const SECTIONS: &[(&str, &str, &str)] = &[
     ("QuorumServer", "quorum.keytab", "zkquorum/127.0.0.1"),
     ("QuorumLearner", "learner.keytab", "learner/127.0.0.1"),
     ("NoHost", "no-host.keytab", "learner"),
-    ("Stranger", "stranger.keytab", "learner/elsewhere"),
+    ("Untrusted", "untrusted.keytab", "learner/elsewhere"),
 ];
 
 /// All of it.
@@ -41,7 +41,7 @@ pub fn run(program: Program, work: &Path, realm: &Path) -> Result<()> {
         exchange::everything(&ensemble).with_context(|| title.clone())?;
         println!("ok      {title} ({:.1} s)", start.elapsed().as_secs_f64());
     }
-    for section in ["NoHost", "Stranger"] {
+    for section in ["NoHost", "Untrusted"] {
         is_rejected(program, work, &settings, section)
             .with_context(|| format!("a server with section {section}"))?;
         println!("ok      a server that logs in with the name of {section} is rejected");

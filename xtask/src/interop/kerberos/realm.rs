@@ -31,7 +31,7 @@ const PRINCIPALS: &[(&str, &str)] = &[
     ("zkquorum/127.0.0.1", "quorum.keytab"),
     ("learner/127.0.0.1", "learner.keytab"),
     ("learner", "no-host.keytab"),
-    ("learner/elsewhere", "stranger.keytab"),
+    ("learner/elsewhere", "untrusted.keytab"),
 ];
 
 /// The realm while it runs.

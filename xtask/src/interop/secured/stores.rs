@@ -35,7 +35,7 @@ impl Stores {
             stores.sign(file)?;
         }
         stores.import("trust.jks", "JKS", "ca")?;
-        stores.generate("stranger.jks", "JKS", "own", "CN=client", &[HOSTS])?;
+        stores.generate("untrusted.jks", "JKS", "own", "CN=client", &[HOSTS])?;
         fs::write(stores.path("jaas.conf"), JAAS)?;
         Ok(stores)
     }

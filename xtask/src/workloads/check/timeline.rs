@@ -194,10 +194,10 @@ impl Timeline {
         waiting.sort_by(|one, other| other.cmp(one));
         let mut there: Vec<(i64, String)> = Vec::new();
         for (zxid, names) in listings {
-            while let Some((_, gone, path)) = waiting.pop_if(|(made, ..)| *made <= *zxid) {
-                there.push((gone, path));
+            while let Some((_, deleted_at, path)) = waiting.pop_if(|(made, ..)| *made <= *zxid) {
+                there.push((deleted_at, path));
             }
-            there.retain(|(gone, _)| gone > zxid);
+            there.retain(|(deleted_at, _)| deleted_at > zxid);
             for (_, path) in there.iter().filter(|(_, path)| !names.contains(path)) {
                 self.nodes.get_mut(path).expect("it is one of ours").absent.insert(*zxid);
             }

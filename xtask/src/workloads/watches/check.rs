@@ -120,7 +120,7 @@ struct Session {
     /// Roots of persistent recursive watches, and the zxid from which on they report everything.
     recursive: BTreeMap<String, i64>,
     /// What those reported on this connection.
-    told: BTreeSet<(i64, String, i32)>,
+    reported: BTreeSet<(i64, String, i32)>,
     /// Whether the watches are not set on a new connection yet.
     restoring: bool,
 }
@@ -136,7 +136,7 @@ struct ArmedWatch {
 impl Session {
     fn reconnect(&mut self) {
         self.restoring = !self.armed.is_empty() || !self.recursive.is_empty();
-        self.told.clear();
+        self.reported.clear();
     }
 
     fn fire(&mut self, event: &Event, changes: &Changes, findings: &mut Findings) {
@@ -170,8 +170,8 @@ impl Session {
     }
 
     fn reported_once(&mut self, event: &Event, findings: &mut Findings) {
-        let last = self.told.last().map_or(0, |(zxid, ..)| *zxid);
-        let is_new = self.told.insert((event.zxid, event.path.clone(), event.kind));
+        let last = self.reported.last().map_or(0, |(zxid, ..)| *zxid);
+        let is_new = self.reported.insert((event.zxid, event.path.clone(), event.kind));
         if !is_new {
             findings.wrong.push(format!("{event:?} arrived twice"));
         } else if event.zxid < last {
@@ -207,8 +207,8 @@ impl Session {
         for (root, from) in &mut self.recursive {
             let below = format!("{root}/");
             for (change, (path, kind)) in changes.by_zxid.range(*from + 1..=zxid.max(*from + 1)) {
-                let told = self.told.contains(&(*change, path.clone(), *kind));
-                if *change <= zxid && path.starts_with(&below) && !told {
+                let reported = self.reported.contains(&(*change, path.clone(), *kind));
+                if *change <= zxid && path.starts_with(&below) && !reported {
                     findings.lost.push(format!(
                         "no recursive event of kind {kind} for {path} at {change:#x} before a reply of {zxid:#x}"
                     ));

@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn deleted_nodes_raise_no_alarm() {
         let lines = lines(&[("/x", &[1, 2]), ("/y", &[2, 1])]);
-        let gone = |again: &mut Lines| again.get_mut("/y").unwrap().truncate(1);
-        assert!(find(&lines, gone).is_empty());
+        let delete = |again: &mut Lines| again.get_mut("/y").unwrap().truncate(1);
+        assert!(find(&lines, delete).is_empty());
         assert_eq!(find(&lines, |_| {}).len(), 1);
     }
 

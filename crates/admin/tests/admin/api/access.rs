@@ -80,15 +80,15 @@ async fn rest_grants_what_the_client_port_grants() {
     let alice = alice.connect(&rest.server.connect_string()).await.unwrap();
     let root = Client::options().credentials("digest", ROOT_USER);
     let root = root.connect(&rest.server.connect_string()).await.unwrap();
-    let nobody = rest.client().await;
-    let askers = [(&alice, Some(ALICE)), (&nobody, None), (&root, Some(ROOT_USER))];
+    let anonymous = rest.client().await;
+    let callers = [(&alice, Some(ALICE)), (&anonymous, None), (&root, Some(ROOT_USER))];
     let digest = Id::new("digest", &digest_id(ALICE, DigestAlgorithm::Sha1));
     let granted = [digest, Id::anyone(), Id::new("ip", "127.0.0.1"), Id::new("ip", "10.0.0.0/8")];
     let mut allowed = 0;
     let mut refused = 0;
     for (g, id) in granted.iter().enumerate() {
         for perms in RIGHTS {
-            for (a, (client, user)) in askers.into_iter().enumerate() {
+            for (a, (client, user)) in callers.into_iter().enumerate() {
                 let base = format!("/m/{g}-{}-{a}", perms.0);
                 let (one, other) = (format!("{base}-client"), format!("{base}-rest"));
                 prepare(&setter, &one, perms, id).await;

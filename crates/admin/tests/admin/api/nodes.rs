@@ -8,10 +8,10 @@ use super::rest::{ALICE, Ask, ROOT_USER, Rest};
 #[test]
 fn whoami_shows_the_callers_ids() {
     let rest = Rest::start_with(Writers::LoggedIn);
-    let nobody = rest.get("/api/v1/whoami").ok();
-    assert_eq!(nobody["ids"], json!([{ "scheme": "ip", "id": "127.0.0.1" }]));
+    let anonymous = rest.get("/api/v1/whoami").ok();
+    assert_eq!(anonymous["ids"], json!([{ "scheme": "ip", "id": "127.0.0.1" }]));
     assert_eq!(
-        (&nobody["logged_in"], &nobody["can_write"], &nobody["user"]),
+        (&anonymous["logged_in"], &anonymous["can_write"], &anonymous["user"]),
         (&json!(false), &json!(false), &json!(null))
     );
     let alice = rest.ask(&Ask::get("/api/v1/whoami").user(ALICE)).ok();

@@ -203,8 +203,8 @@ async fn a_deletion_is_completed_after_its_client_has_disconnected() {
     let deletion = Ask::delete("/api/v1/node?path=/app&recursive=true").open(rest.admin.address());
     while children().await == Some(20_000) {}
     drop(deletion);
-    let gone = async { while children().await.is_some() {} };
-    tokio::time::timeout(WAIT_MAX, gone).await.expect("all of it is deleted");
+    let deleted = async { while children().await.is_some() {} };
+    tokio::time::timeout(WAIT_MAX, deleted).await.expect("all of it is deleted");
 }
 
 #[tokio::test]

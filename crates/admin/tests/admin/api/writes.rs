@@ -121,8 +121,11 @@ fn acls_are_shown_and_replaced() {
     };
     assert_eq!(put("&version=5", &acl).refusal(), (409, "BadVersion".to_owned()));
     assert_eq!(put("&version=0", &acl).ok()["stat"]["aversion"], 1);
-    let nobody = rest.get("/api/v1/acl?path=/a").ok();
-    assert_eq!(nobody["acl"][1], json!({ "scheme": "digest", "id": "alice:x", "perms": "cdrwa" }));
+    let anonymous = rest.get("/api/v1/acl?path=/a").ok();
+    assert_eq!(
+        anonymous["acl"][1],
+        json!({ "scheme": "digest", "id": "alice:x", "perms": "cdrwa" })
+    );
     let alice = rest.ask(&Ask::get("/api/v1/acl?path=/a").user(ALICE)).ok();
     assert_ne!(alice["acl"][1]["id"], "alice:x");
     assert_eq!(alice["aversion"], 1);

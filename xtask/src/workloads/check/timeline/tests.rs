@@ -115,20 +115,20 @@ fn a_rejection_needs_a_reason() {
 
 #[test]
 fn a_node_that_vanishes_is_lost() {
-    let gone = || (Op::get_data("/a"), refused(3, NO_NODE));
-    assert_eq!(findings(&history([created("/a", "x", 1), gone()])).lost.len(), 1);
+    let missing = || (Op::get_data("/a"), refused(3, NO_NODE));
+    assert_eq!(findings(&history([created("/a", "x", 1), missing()])).lost.len(), 1);
     let maybe = unknown(Op::delete("/a", -1));
-    assert!(findings(&history([created("/a", "x", 1), maybe, gone()])).is_empty());
+    assert!(findings(&history([created("/a", "x", 1), maybe, missing()])).is_empty());
     let unlisted = [created("/p", "", 1), created("/p/a", "x", 2), list("/p", &[], 3, 3, 2)];
     assert_eq!(findings(&history(unlisted)).lost.len(), 1);
 }
 
 #[test]
 fn a_listed_node_was_created() {
-    let stranger = || [created("/p", "", 1), list("/p", &["n-0000000000"], 3, 3, 1)];
-    assert_eq!(findings(&history(stranger())).wrong.len(), 1);
+    let unexplained = || [created("/p", "", 1), list("/p", &["n-0000000000"], 3, 3, 1)];
+    assert_eq!(findings(&history(unexplained())).wrong.len(), 1);
     let maybe = unknown(Op::create("/p/n-", Some(b"x"), SEQUENTIAL));
-    assert!(findings(&history(stranger().into_iter().chain([maybe]))).is_empty());
+    assert!(findings(&history(unexplained().into_iter().chain([maybe]))).is_empty());
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn an_ephemeral_lives_as_long_as_its_session() {
     let mut own = stat(2, 2, 0, "");
     own.owner = 1;
     let made = (Op::create("/e", None, EPHEMERAL), done(2, Answer::Created("/e".into(), own)));
-    let gone = |zxid| (Op::exists("/e"), refused(zxid, NO_NODE));
+    let missing = |zxid| (Op::exists("/e"), refused(zxid, NO_NODE));
     let close = || (Op::CloseSession, done(6, Answer::Nothing));
     let alive = || created("/b", "", 5);
     let of = |calls: Vec<(Op, Outcome)>| {
@@ -154,9 +154,9 @@ fn an_ephemeral_lives_as_long_as_its_session() {
         all.extend(calls);
         findings(&history(all))
     };
-    assert!(of(vec![alive(), close(), gone(6)]).is_empty());
-    assert_eq!(of(vec![gone(4)]).lost.len(), 1);
-    assert_eq!(of(vec![alive(), close(), gone(4)]).lost.len(), 1);
+    assert!(of(vec![alive(), close(), missing(6)]).is_empty());
+    assert_eq!(of(vec![missing(4)]).lost.len(), 1);
+    assert_eq!(of(vec![alive(), close(), missing(4)]).lost.len(), 1);
     let still = (Op::create("/e", None, 0), refused(7, NODE_EXISTS));
     assert_eq!(of(vec![alive(), close(), still]).wrong.len(), 1);
 }

@@ -132,12 +132,12 @@ fn changes_of_children_are_reported() {
 
 #[test]
 fn a_reconnect_misses_nothing() {
-    let missed = |told: bool| {
+    let missed = |reported: bool| {
         let mut story = Scenario::new();
         story.ask(data_watch(), 3);
         story.set(5);
         story.connect();
-        if told {
+        if reported {
             story.event(-1, DATA_CHANGED, "/w/a");
         }
         story.restore(3, 6);
