@@ -207,8 +207,8 @@ impl Archive {
                     pass.is_waiting = true;
                     return Ok(pass);
                 }
-                let files = LocalFiles { logs: &logs, index, until, snapshots: &snapshots };
-                self.log(source, &files, &mut listing, &mut pass, step)?;
+                let files = LocalFiles { source, logs: &logs, index, until, snapshots: &snapshots };
+                self.log(&files, &mut listing, &mut pass, step)?;
             }
             self.archived_until = until;
         }
@@ -222,12 +222,12 @@ impl Archive {
     /// Copies a log file.
     fn log(
         &mut self,
-        source: &ArchiveSource<'_>,
         files: &LocalFiles<'_>,
         listing: &mut Listing,
         pass: &mut Pass,
         step: &mut ArchiveStep<'_>,
     ) -> Result<(), ArchiveError> {
+        let LocalFiles { source, .. } = *files;
         let name = files.logs[files.index];
         if self.damaged.contains(&name.file_name()) {
             return Ok(());
@@ -353,7 +353,11 @@ impl Archive {
         let previous = files.index.checked_sub(1).map(|index| files.logs[index]);
         let is_contiguous = match previous {
             Some(previous) if !listing.logs.contains(&previous) => false,
-            Some(previous) if Some(previous) == before && last == Some(end) => true,
+            // The server's own file may have been cut since: a leader that an operator has set back truncates what
+            // was committed.
+            Some(previous) if Some(previous) == before && last == Some(end) => {
+                files.last_txn(previous).map_err(of_source)? == Some(end)
+            }
             _ => files.snapshots.iter().any(|snapshot| snapshot.zxid == end),
         };
         if name.zxid == end.next() || is_contiguous {
@@ -368,9 +372,7 @@ impl Archive {
             return Ok(last);
         }
         let path = name.path(&self.dir);
-        let mut reader = RecordReader::open(&*self.disk, &path).map_err(io_at(&path))?;
-        while reader.next_record().map_err(io_at(&path))?.is_some() {}
-        let last = reader.last_zxid().unwrap_or(name.zxid);
+        let last = last_txn(&*self.disk, &path).map_err(io_at(&path))?.unwrap_or(name.zxid);
         self.last_of = Some((name, last));
         Ok(last)
     }
@@ -387,11 +389,30 @@ impl Archive {
 
 /// A server's finished log files and its snapshots, and which of the logs is meant.
 struct LocalFiles<'a> {
+    source: &'a ArchiveSource<'a>,
     logs: &'a [LogName],
     index: usize,
     /// No txn in it is later.
     until: Zxid,
     snapshots: &'a [SnapshotName],
+}
+
+impl LocalFiles<'_> {
+    /// The last txn of one of the server's files; `None` if the file is gone.
+    fn last_txn(&self, name: LogName) -> Result<Option<Zxid>, IoErrorAt> {
+        let path = name.path(&self.source.dirs.log);
+        match last_txn(self.source.disk, &path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map_err(io_at(&path)),
+        }
+    }
+}
+
+/// The last txn before the end or the first damage of a log file.
+fn last_txn(disk: &dyn Disk, path: &Path) -> io::Result<Option<Zxid>> {
+    let mut reader = RecordReader::open(disk, path)?;
+    while reader.next_record()?.is_some() {}
+    Ok(reader.last_zxid())
 }
 
 /// How a log file follows what is in the archive before it.

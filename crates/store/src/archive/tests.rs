@@ -238,6 +238,30 @@ fn a_hole_before_an_epoch_is_marked() {
     server.check_points(&entries, 0);
 }
 
+/// An ensemble is set back, but one member is left out: the new leader truncates what was committed and archived.
+#[test]
+fn a_history_that_was_cut_below_the_archive_is_not_continued() {
+    let old = creates(epoch(1, 1..=6));
+    let (kept, archived_last) = (old[3].header.zxid, old[5].header.zxid);
+    let mut server = Server::new();
+    snapshot(&server.disk, &tree_of(&[]));
+    write_files(&server.disk, &old, &[6]);
+    server.archive_all(archived_last.0);
+    truncate(&server.disk, &dirs(), kept).unwrap();
+    let zxids: Vec<i64> = epoch(3, 1..=4);
+    let entries = creates(epoch(1, 1..=4).into_iter().chain(zxids.clone()));
+    write_entries(&server.disk, kept, &entries[4..6]);
+    snapshot(&server.disk, &tree_of(&entries[..6]));
+    write_entries(&server.disk, Zxid(zxids[1]), &entries[6..]);
+    server.archive_all(zxids[3]);
+    assert!(same(&server.load(archived_last.0).unwrap(), &tree_of(&old)));
+    assert!(server.load(zxids[0]).is_err());
+    for length in 6..=8 {
+        let tree = tree_of(&entries[..length]);
+        assert!(same(&server.load(tree.last_zxid().0).unwrap(), &tree), "{length}");
+    }
+}
+
 /// A file that begins an epoch is archived late, so its predecessor is no longer followed by a hole.
 #[test]
 fn a_mark_goes_when_the_hole_is_filled() {
