@@ -166,6 +166,7 @@ impl Server {
             RepairContext { disk, dirs: &dirs, options: &options, config: &config, access, stop };
         let Recovery { recovered, files: state } = repair::recover(&context, &stats)?;
         let snapshot_settings = settings::snapshot_settings(&config, disk, &dirs);
+        startup::suspend_if_lost(&**disk, &config, &dirs, &recovered)?;
         write_first_snapshot(&recovered, &snapshot_settings)?;
         let sockets = ClientSockets::bind(&mut config, certificates.clients.clone())?;
         let log = LogWriter::new(

@@ -33,7 +33,8 @@ use herdsman_config::{Config, Mode};
 use herdsman_proto::{Membership, ServerId};
 use herdsman_quorum::{NetworkSettings, QuorumNetwork};
 use herdsman_store::{
-    Assessment, Damage, Dirs, Disk, RecoverError, RecoverOptions, Recovered, Repair, assess, splice,
+    Assessment, Damage, Dirs, Disk, EpochFile, RecoverError, RecoverOptions, Recovered, Repair,
+    assess, splice,
 };
 use herdsman_tree::Tree;
 use tracing::{info, warn};
@@ -208,9 +209,7 @@ fn repair(
 
 /// The epoch that this server has promised last, as far as it is known.
 fn accepted_epoch(context: &RepairContext<'_>) -> u32 {
-    let file = herdsman_store::EpochFile::Accepted;
-    let found = herdsman_store::read_epoch(&**context.disk, &context.dirs.data, file);
-    found.ok().flatten().unwrap_or(0)
+    startup::known_epoch(&**context.disk, context.dirs, EpochFile::Accepted)
 }
 
 /// The other members, voters first.

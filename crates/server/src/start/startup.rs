@@ -7,8 +7,8 @@ use herdsman_node::membership_of;
 use herdsman_proto::Zxid;
 use herdsman_store::replace;
 use herdsman_store::{
-    DirLock, Dirs, Disk, EpochError, EpochFile, Epochs, HistoryLimits, Progress, RecoverOptions,
-    Recovered, TxnHistory, lock_dirs, read_epoch, read_history, recover_epochs, voting,
+    DirLock, Dirs, Disk, EpochFile, Epochs, HistoryLimits, Progress, RecoverOptions, Recovered,
+    TxnHistory, copied_epoch, lock_dirs, read_epoch, read_history, recover_epochs, voting,
 };
 use herdsman_zab::{InitialFiles, InitialState, Voting, ZabSettings};
 use tracing::{info, warn};
@@ -43,12 +43,7 @@ pub(crate) fn open_dirs(
     // be damaged. A member restores them from their copies, or does not vote.
     if !is_restoring && matches!(config.mode, Mode::Standalone) {
         for file in [EpochFile::Current, EpochFile::Accepted] {
-            match read_epoch(disk, &dirs.data, file) {
-                Err(damage @ EpochError::Unreadable { .. }) if repairs_itself(config) => {
-                    set_epoch_aside(disk, dirs, file, &damage)?;
-                }
-                read => _ = read?,
-            }
+            read_epoch(disk, &dirs.data, file)?;
         }
     }
     Ok(lock)
@@ -59,24 +54,26 @@ pub(crate) fn repairs_itself(config: &Config) -> bool {
     matches!(config.mode, Mode::Ensemble { .. }) && config.storage.self_repair
 }
 
-/// Makes a damaged epoch file a missing one. What it said may have been promised, so this server does not vote until a
-/// leader has brought it up to date.
-fn set_epoch_aside(
+/// The latest epoch that an epoch file or its copy says, as far as they can be read.
+pub(crate) fn known_epoch(disk: &dyn Disk, dirs: &Dirs, file: EpochFile) -> u32 {
+    let found = read_epoch(disk, &dirs.data, file).ok().flatten();
+    found.max(copied_epoch(disk, &dirs.data, file)).unwrap_or(0)
+}
+
+/// Notes, durably, that a member has lost its snapshots and logs but not its epochs: they show that it is not new. To be
+/// called before the first snapshot makes it look like a server that never had a txn.
+pub(crate) fn suspend_if_lost(
     disk: &dyn Disk,
+    config: &Config,
     dirs: &Dirs,
-    file: EpochFile,
-    damage: &EpochError,
+    recovered: &Recovered,
 ) -> Result<(), StartError> {
-    let path = dirs.data.join(file.name());
-    let aside = dirs.data.join(format!("damaged.{}", file.name()));
-    warn!(
-        "{}: not an epoch ({damage}); kept as {}. This server does not vote until a leader has brought it up to date",
-        path.display(),
-        aside.display()
-    );
-    voting::suspend(disk, dirs, &format!("{} was damaged", file.name()))?;
-    let renamed = disk.rename(&path, &aside).and_then(|()| disk.sync_dir(&dirs.data));
-    renamed.map_err(|source| EpochError::Io { path, source })?;
+    let is_member = matches!(config.mode, Mode::Ensemble { .. });
+    let epoch = known_epoch(disk, dirs, EpochFile::Current);
+    if is_member && recovered.fresh && epoch > 0 {
+        let reason = format!("no snapshots and no logs, but this server has been in epoch {epoch}");
+        voting::suspend(disk, dirs, &reason)?;
+    }
     Ok(())
 }
 
@@ -129,8 +126,8 @@ fn past_of_unusable(
     config: &Config,
     dirs: &Dirs,
 ) -> Result<InitialState, StartError> {
-    let current = read_epoch(disk, &dirs.data, EpochFile::Current)?.unwrap_or(0);
-    let accepted = read_epoch(disk, &dirs.data, EpochFile::Accepted)?.unwrap_or(0);
+    let current = known_epoch(disk, dirs, EpochFile::Current);
+    let accepted = known_epoch(disk, dirs, EpochFile::Accepted);
     suspended(disk, dirs)?;
     Ok(InitialState {
         membership: Arc::new(config.quorum.membership.clone()),

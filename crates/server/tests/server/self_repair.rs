@@ -42,8 +42,24 @@ enum Part {
 }
 
 impl Stopped {
-    /// Four txns, and one that ends the session after them.
+    /// Four txns, and others after them.
     fn after_four_txns() -> Self {
+        Self::after(|ensemble, mut client| {
+            client.call(&Request::CloseSession).ok();
+            for id in IDS {
+                let mut reader = Client::connect(ensemble.address(id));
+                reader.call(&Request::Sync { path: "/".into() }).ok();
+                reader.call(&Request::CloseSession).ok();
+            }
+        })
+    }
+
+    /// Four txns, the last of which is the last one in all logs.
+    fn with_four_txns_at_the_end() -> Self {
+        Self::after(|_, _| {})
+    }
+
+    fn after(end: impl FnOnce(&TestEnsemble, Client)) -> Self {
         log::listen();
         let mut ensemble = TestEnsemble::start();
         let leader = ensemble.await_leader();
@@ -51,12 +67,7 @@ impl Stopped {
         for (index, value) in VALUES.iter().enumerate() {
             client.create(&path(index), value, 0).ok();
         }
-        client.call(&Request::CloseSession).ok();
-        for id in IDS {
-            let mut reader = Client::connect(ensemble.address(id));
-            reader.call(&Request::Sync { path: "/".into() }).ok();
-            reader.call(&Request::CloseSession).ok();
-        }
+        end(&ensemble, client);
         let leader_zxid = ensemble.handle(leader).core().tree().last_zxid();
         ensemble.await_that("all txns everywhere", || {
             let all =
@@ -64,7 +75,7 @@ impl Stopped {
             all.then_some(())
         });
         for id in IDS {
-            ensemble.stop(id);
+            ensemble.kill(id);
         }
         let directory = tempfile::tempdir().unwrap();
         let copies = IDS.map(|id| {
@@ -188,7 +199,6 @@ fn record_with(files: &Path, content: &[u8]) -> (PathBuf, Range<usize>) {
 /// Each txn is damaged on some servers, and whole on another one: the ensemble comes up with everything.
 #[test]
 fn every_txn_that_one_server_has_comes_back() {
-    let mut stopped = Stopped::after_four_txns();
     // For each txn, the servers on which it is damaged.
     let combinations: [[&[usize]; 4]; 12] = [
         [&[1], &[], &[], &[]],
@@ -204,6 +214,22 @@ fn every_txn_that_one_server_has_comes_back() {
         [&[2, 3], &[1], &[1], &[2, 3]],
         [&[], &[], &[], &[1, 2]],
     ];
+    check_combinations(Stopped::after_four_txns(), &combinations);
+}
+
+/// Nothing follows the damage, so that only the table at the end of the file shows that a record was there.
+#[test]
+fn the_last_txn_comes_back() {
+    let combinations: [[&[usize]; 4]; 4] = [
+        [&[], &[], &[], &[1, 2]],
+        [&[], &[], &[], &[3]],
+        [&[1, 2], &[], &[2, 3], &[1, 3]],
+        [&[1, 2], &[1, 2], &[1, 2], &[1, 2]],
+    ];
+    check_combinations(Stopped::with_four_txns_at_the_end(), &combinations);
+}
+
+fn check_combinations(mut stopped: Stopped, combinations: &[[&[usize]; 4]]) {
     for (index, combination) in combinations.iter().enumerate() {
         let part = [Part::Head, Part::Body, Part::EndMark][index % 3];
         stopped.restore();
@@ -330,6 +356,27 @@ fn await_vote_or_lead(stopped: &Stopped, id: usize) {
             matches!(stopped.ensemble.serves_as(id), Some(ServesAs::Follower | ServesAs::Leader));
         (votes && !mark.exists()).then_some(())
     });
+}
+
+/// The epochs are left: it is not new, so it does not vote before it is up to date.
+#[test]
+fn a_server_that_has_lost_all_but_its_epochs_comes_back() {
+    let mut stopped = Stopped::after_four_txns();
+    for entry in fs::read_dir(stopped.files(3)).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if name.starts_with("log.") || name.starts_with("snapshot.") {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    stopped.ensemble.start_again(3);
+    let mark = fs::read_to_string(stopped.files(3).join("herdsman.votingSuspended")).unwrap();
+    assert!(mark.contains("has been in epoch"), "{mark}");
+    stopped.ensemble.start_together(&[1, 2]);
+    stopped.check_all(&IDS);
+    await_vote(&stopped, 3);
+    stopped.stop_all();
+    stopped.check_files();
 }
 
 /// It may have promised anything, so it does not vote before it is up to date.
