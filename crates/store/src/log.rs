@@ -1,6 +1,6 @@
 //! The txn log: every change, in order, durable before it is acknowledged.
 //!
-//! A file is a 16-byte header, records, and zeros up to the preallocated size:
+//! A file is a 16-byte header, records, and zeros up to the preallocated size or up to the [`table`] at its end:
 //! ```text
 //! 0   5a 4b 4c 47   "ZKLG"
 //! 4   00 00 00 02   version

@@ -11,8 +11,12 @@
 //! torn batch is, in practice, a *prefix*: whole records, then one record whose end is missing, then
 //! zeros to the end of the file.
 //!
+//! **Files with a table** ([`super::table`]) say which records were durable. What follows is for files without one:
+//! Apache's, and those whose footer is gone. Slots that are left of a table only prove damage there, never a torn
+//! write.
+//!
 //! **The rule.** Let P be the end of the last valid record and E the end of the last byte after it
-//! that is not zero.
+//! that is not zero and not part of a table.
 //! - E = P: the end.
 //! - The bytes from P to E are the beginning of one record: its head is incomplete, or its end mark
 //!   is at or after E. Then it is *torn*, because a record that was synced has its end mark. But a head
@@ -23,7 +27,7 @@
 //! - Anything else is *damage*: a record with its end mark in place and a wrong checksum, a wrong end
 //!   mark, a gap of zeros with something after it.
 //!
-//! Nothing but this log's own records can follow P. Log files are new when they are opened, preallocated room
+//! Nothing but this log's own records and its table can follow P. Log files are new when they are opened, preallocated room
 //! reads as zeros, and what is cut off is cut with the file's length. A record inside a client's data is
 //! taken for one of the log's own only if its zxid is later than the last good one.
 //!
@@ -32,7 +36,7 @@
 //! where a batch begins, so content cannot tell the two apart. We do not guess: it counts as damage,
 //! and the operator, who may know that the power failed, can accept the loss by naming the last good
 //! txn. The other way round, the last record's end vanishing into zeros after its sync looks like a
-//! torn write, and no log without a second copy can see that.
+//! torn write. A table knows both.
 //!
 //! Damage in a file is harmless if the next file starts with exactly the txn that is missing: then
 //! an earlier restart has dropped what is damaged, and this check is not needed.
