@@ -92,7 +92,7 @@ pub fn run(options: &Options) -> Result<()> {
                 return Err(ensemble::enter());
             }
             Some(error) => {
-                println!("partitions are skipped, there are no network namespaces: {error:#}")
+                println!("partitions are skipped, there are no network namespaces: {error:#}");
             }
         }
     }
