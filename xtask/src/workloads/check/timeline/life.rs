@@ -29,7 +29,7 @@ pub fn extend(
         let is_missing = |life: &Lifetime| node.absent.range(life.czxid..=*zxid).next().is_some();
         match life {
             Some(life) if life.last >= *zxid || !is_missing(life) => {
-                life.last = life.last.max(*zxid)
+                life.last = life.last.max(*zxid);
             }
             _ if may_be_unseen => {}
             _ => findings.wrong.push(format!("{path} exists at {zxid:#x}, but was never created")),
