@@ -297,6 +297,9 @@ fn each_repair_leaves_the_old_state_or_the_new_one() {
         sweep(|| in_last(is_separate).member(), |test| test.repair("--accept-loss"));
         sweep(|| in_first(is_separate), |test| test.repair("--accept-loss"));
         sweep(|| in_last(is_separate), |test| test.repair("--accept-loss=damaged-only"));
+        let from = format!("--from={}", fixture("plain").display());
+        sweep(|| in_last(is_separate).member(), |test| test.repair(&from));
+        sweep(|| in_first(is_separate), |test| test.repair(&from));
     }
 }
 

@@ -154,7 +154,7 @@ async fn a_sharded_queue_delivers_everything_from_all_shards() {
     eventually(|| server.watch_count() == 0).await;
 
     let error = ShardedQueue::open(&zk, "/q", 4, WorkOptions::new()).await.unwrap_err();
-    assert!(error.to_string().contains("\"3\" shards, not 4"), "{error}");
+    assert!(error.to_string().contains("number of shards is \"3\", not 4"), "{error}");
     for shards in [0, 1001] {
         let refused = ShardedQueue::open(&zk, "/other", shards, WorkOptions::new()).await;
         assert!(matches!(refused, Err(Error::InvalidArgument(_))), "{shards}");
