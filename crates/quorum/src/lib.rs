@@ -11,8 +11,8 @@
 //! socket, so that all of them can be ended; `port` listens, `connection_slots` limits connections,
 //! `security` says how connections are protected, `address` finds and dials others, `stream` is a
 //! connection and `incoming` buffers what comes over it. `member_connection` is for fetching records.
-//! `election` keeps one connection per peer, with one message waiting at the most. `links` are the connections between a leader and its learners,
-//! `connect` opens one.
+//! `election` keeps one connection per peer, with one message waiting at the most. `links` are the connections
+//! between a leader and its learners, `connect` opens one.
 //!
 //! Invariants: everything about one link comes from one thread, in order, beginning with `LinkOpened`, which comes
 //! with the first packet of a learner,

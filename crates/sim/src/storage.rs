@@ -311,8 +311,8 @@ impl Storage {
         places
     }
 
-    /// Damages a record: a bit of it is turned over, or all of it becomes zeros. It stays intact if the damage cannot be
-    /// told from a torn write: the power has failed before the slots of the last batch were durable.
+    /// Damages a record: a bit of it is turned over, or all of it becomes zeros. It stays intact if the damage cannot
+    /// be told from a torn write: the power has failed before the slots of the last batch were durable.
     pub fn damage_noticeably(
         &self,
         plan: &Plan,

@@ -2,8 +2,8 @@
 //! members, before it takes part in anything.
 //!
 //! In: a data directory that recovery refuses. Out: one that it accepts, or the decision to join a leader without a
-//! vote and take everything from it ([`FilesState::Unusable`]). To agreement a server in this phase is down: no vote is sent
-//! and no packet is answered except FETCH. Clients and operators are not served either.
+//! vote and take everything from it ([`FilesState::Unusable`]). To agreement a server in this phase is down: no vote is
+//! sent and no packet is answered except FETCH. Clients and operators are not served either.
 //!
 //! The loop, once a second, until something of this is so:
 //! - All missing records were found. They are put into the log files ([`splice`]), and the start begins again. The

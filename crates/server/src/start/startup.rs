@@ -60,8 +60,8 @@ pub(crate) fn known_epoch(disk: &dyn Disk, dirs: &Dirs, file: EpochFile) -> u32 
     found.max(copied_epoch(disk, &dirs.data, file)).unwrap_or(0)
 }
 
-/// Notes, durably, that a member has lost its snapshots and logs but not its epochs: they show that it is not new. To be
-/// called before the first snapshot makes it look like a server that never had a txn.
+/// Notes, durably, that a member has lost its snapshots and logs but not its epochs: they show that it is not new. To
+/// be called before the first snapshot makes it look like a server that never had a txn.
 pub(crate) fn suspend_if_lost(
     disk: &dyn Disk,
     config: &Config,

@@ -1,7 +1,7 @@
 //! Servers with damaged logs fetch what they lack from other servers before they take part in anything.
 //!
-//! What `server::start::repair` does with sockets is done here at once: a server asks one other server at a time for its
-//! missing records, which that one reads from its files, whether it runs or is being repaired itself. When all are
+//! What `server::start::repair` does with sockets is done here at once: a server asks one other server at a time for
+//! its missing records, which that one reads from its files, whether it runs or is being repaired itself. When all are
 //! found, they are spliced into the log, and the server starts. If a leader has a quorum meanwhile, it joins without a
 //! vote instead, and takes a tree.
 

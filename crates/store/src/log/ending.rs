@@ -27,9 +27,9 @@
 //! - Anything else is *damage*: a record with its end mark in place and a wrong checksum, a wrong end
 //!   mark, a gap of zeros with something after it.
 //!
-//! Nothing but this log's own records and its table can follow P. Log files are new when they are opened, preallocated room
-//! reads as zeros, and what is cut off is cut with the file's length. A record inside a client's data is
-//! taken for one of the log's own only if its zxid is later than the last good one.
+//! Nothing but this log's own records and its table can follow P. Log files are new when they are opened, preallocated
+//! room reads as zeros, and what is cut off is cut with the file's length. A record inside a client's data is taken for
+//! one of the log's own only if its zxid is later than the last good one.
 //!
 //! **What the rule cannot know.** If record k is torn and record k+1 of the same batch is whole, the
 //! file looks exactly as if a synced record k had been zeroed later. Apache's format does not mark
