@@ -187,7 +187,7 @@ impl Storage {
     #[must_use]
     pub fn writer(&self, plan: &Plan, last: Zxid) -> LogWriter {
         let options = LogOptions { pre_alloc_bytes: plan.pre_alloc_bytes, ..LogOptions::default() };
-        LogWriter::new(self.shared(), self.dirs.log.clone(), last, options)
+        LogWriter::new(self.shared(), &self.dirs.log, last, options).noted_in(&self.dirs.data)
     }
 
     /// Saves an epoch.

@@ -32,8 +32,8 @@ use herdsman_proto::{EPOCH_MAX, Zxid};
 
 use crate::disk::{Dirs, Disk, is_unreadable, read_whole, replace_whole};
 use crate::voting::{self, VotingError};
-pub use copies::COPIES_FILE;
 pub(crate) use copies::remove_copies;
+pub use copies::{COPIES_FILE, OpenLog};
 use copies::{EpochCopy, read_copies, write_copies};
 
 /// Limit for a number with white space around it.
@@ -152,18 +152,54 @@ pub fn copied_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Option<u32>
     read_copies(disk, dir).map(|copy| copy.epoch(file))
 }
 
-/// The last txn that this server is known to have had. `None` if nothing says so, or if Apache may have changed the
-/// log since.
-pub(crate) fn last_known(disk: &dyn Disk, dir: &Path) -> Option<Zxid> {
-    let copy = read_copies(disk, dir)?;
-    let accepted = read_epoch(disk, dir, EpochFile::Accepted).ok().flatten();
-    accepted.is_none_or(|accepted| accepted <= copy.accepted).then_some(copy.last_zxid)
+/// What the copies of the epochs say about the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownLog {
+    /// A txn that was durable here, if one is known: the log may not end before it.
+    pub last: Option<Zxid>,
+    /// The file that was begun last.
+    pub open: Option<OpenLog>,
 }
 
-/// Lowers the last txn that this server is known to have had, durably, before later ones are given up.
+/// What is known about the log of a server. Nothing, if Apache may have changed it since.
+pub(crate) fn known_log(disk: &dyn Disk, dir: &Path) -> KnownLog {
+    let accepted = read_epoch(disk, dir, EpochFile::Accepted).ok().flatten();
+    let copy = read_copies(disk, dir)
+        .filter(|copy| accepted.is_none_or(|accepted| accepted <= copy.accepted));
+    copy.map_or(KnownLog::default(), |copy| KnownLog {
+        last: Some(copy.last_zxid).filter(|last| last.counter() > 0),
+        open: copy.open_log,
+    })
+}
+
+/// Records a log file with durable txns, durably; `bytes` is its length if it has a table. Nothing is recorded for a
+/// server without copies of its epochs, which was never a member of an ensemble.
+pub(crate) fn note_new_log(
+    disk: &dyn Disk,
+    dir: &Path,
+    first: Zxid,
+    bytes: Option<u64>,
+) -> io::Result<()> {
+    let Some(copy) = read_copies(disk, dir) else { return Ok(()) };
+    let open_log = bytes.map(|bytes| OpenLog { first, bytes });
+    write_copies(disk, dir, EpochCopy { last_zxid: copy.last_zxid.max(first), open_log, ..copy })
+}
+
+/// Forgets, durably, how long the open log file is, before it is made shorter and keeps no table.
+pub(crate) fn forget_open_log(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    match read_copies(disk, dir).filter(|copy| copy.open_log.is_some()) {
+        Some(copy) => write_copies(disk, dir, EpochCopy { open_log: None, ..copy }),
+        None => Ok(()),
+    }
+}
+
+/// Lowers what is known about the log, durably, before txns after `last_zxid` are given up.
 pub fn lower_last_known(disk: &dyn Disk, dir: &Path, last_zxid: Zxid) -> io::Result<()> {
-    match read_copies(disk, dir).filter(|copy| copy.last_zxid > last_zxid) {
-        Some(copy) => write_copies(disk, dir, EpochCopy { last_zxid, ..copy }),
+    match read_copies(disk, dir) {
+        Some(copy) => {
+            let last_zxid = copy.last_zxid.min(last_zxid);
+            write_copies(disk, dir, EpochCopy { last_zxid, open_log: None, ..copy })
+        }
         None => Ok(()),
     }
 }
@@ -284,7 +320,8 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
         }
     }
     let last_zxid = copy.map_or(last_zxid, |copy| copy.last_zxid.max(last_zxid));
-    put_copies(disk, dir, EpochCopy { accepted, current, last_zxid })?;
+    // What was begun before is read now, and ends there.
+    put_copies(disk, dir, EpochCopy { accepted, current, last_zxid, open_log: None })?;
     Ok(Epochs { current, accepted })
 }
 

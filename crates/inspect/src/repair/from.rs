@@ -21,8 +21,8 @@ use herdsman_store::repair::{
     Answer, Irreparable, KeepDamaged, Outstanding, PeerFinding, SplicePlan, plan_splice,
 };
 use herdsman_store::{
-    Assessment, Damage, Dirs, OnDigestMismatch, RealDisk, RecoverOptions, Repair, assess,
-    read_records,
+    Assessment, COPIES_FILE, Damage, Dirs, OnDigestMismatch, RealDisk, RecoverOptions, Repair,
+    assess, read_records,
 };
 
 use super::diagnosis::Diagnosis;
@@ -65,21 +65,29 @@ pub(super) fn plan(from: &[PathBuf], location: &Location) -> Result<FromResult> 
     let sources = from.iter().map(|dir| Source::find(dir, location));
     let sources = sources.collect::<Result<Vec<_>>>()?;
     let damage = match assess(&RealDisk, &location.dirs, &load_options())? {
-        Assessment::Whole => {
-            return Ok(FromResult::Nothing(Box::new(Diagnosis::of(location))));
-        }
+        // Snapshots may be left that are damaged and not needed: an interrupted repair puts them aside last.
+        Assessment::Whole => no_damage(),
         Assessment::Damaged(damage) => damage,
     };
+    let is_whole = damage == no_damage();
     let mut repair = Repair::new(damage.clone());
     for (index, source) in sources.iter().enumerate() {
         source.refuse_other_history(location, &damage)?;
         source.fill(&mut repair, peer(index))?;
     }
     let splice = plan_splice(&RealDisk, &location.dirs, &load_options(), &repair)?;
+    if is_whole && splice.is_empty() {
+        return Ok(FromResult::Nothing(Box::new(Diagnosis::of(location))));
+    }
     if !splice.is_empty() {
         try_in_scratch(location, &repair)?;
     }
     Ok(FromResult::Plan(Box::new(FromPlan { damage, sources, repair, splice })))
+}
+
+fn no_damage() -> Damage {
+    let good = Zxid::ZERO;
+    Damage { good, gaps: Vec::new(), end: Some(good), needs_tree: false, places: Vec::new() }
 }
 
 /// The number under which a source is known to a repair.
@@ -179,8 +187,12 @@ fn try_in_scratch(location: &Location, repair: &Repair) -> Result<()> {
         fs::create_dir_all(to)?;
         for entry in fs::read_dir(from)? {
             let entry = entry?;
-            if entry.path().is_file() {
-                symlink(absolute(entry.path())?, to.join(entry.file_name()))?;
+            let (path, scratch) = (entry.path(), to.join(entry.file_name()));
+            if entry.file_name() == COPIES_FILE {
+                // A repair changes it in its place.
+                fs::copy(path, scratch)?;
+            } else if path.is_file() {
+                symlink(absolute(path)?, scratch)?;
             }
         }
     }

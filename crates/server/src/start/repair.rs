@@ -147,6 +147,7 @@ fn repairable_damage(
             | RecoverError::InstallingDamaged(_)
             | RecoverError::Log { .. }
             | RecoverError::LogTooShort { .. }
+            | RecoverError::LogLost { .. }
             | RecoverError::Io { .. }
     );
     if !is_about_data {

@@ -165,7 +165,7 @@ fn check_copied(
     expected: (u32, u32),
 ) -> MemoryDisk {
     let (disk, dirs) = (disk(), dirs());
-    let copy = EpochCopy { accepted, current, last_zxid: Zxid::ZERO };
+    let copy = EpochCopy { accepted, current, last_zxid: Zxid::ZERO, open_log: None };
     write_copies(&disk, &dirs.data, copy).unwrap();
     for (name, content) in files {
         disk.put(&dirs.data.join(name), content.as_bytes().to_vec());
@@ -261,16 +261,16 @@ fn an_epoch_never_goes_back_behind_its_copy() {
 fn the_last_txn_is_known_until_it_is_given_up() {
     let (disk, dirs) = (disk(), dirs());
     recover_epochs(&disk, &dirs, LAST).unwrap();
-    assert_eq!(last_known(&disk, &dirs.data), Some(LAST));
+    assert_eq!(known_log(&disk, &dirs.data).last, Some(LAST));
     recover_epochs(&disk, &dirs, Zxid(LAST.0 - 1)).unwrap();
-    assert_eq!(last_known(&disk, &dirs.data), Some(LAST));
+    assert_eq!(known_log(&disk, &dirs.data).last, Some(LAST));
     lower_last_known(&disk, &dirs.data, Zxid(5)).unwrap();
     lower_last_known(&disk, &dirs.data, Zxid(6)).unwrap();
-    assert_eq!(last_known(&disk, &dirs.data), Some(Zxid(5)));
+    assert_eq!(known_log(&disk, &dirs.data).last, Some(Zxid(5)));
     // Apache has run here, and may have cut the log.
     disk.put(&dirs.data.join("acceptedEpoch"), b"12".to_vec());
-    assert_eq!(last_known(&disk, &dirs.data), None);
+    assert_eq!(known_log(&disk, &dirs.data).last, None);
     recover_epochs(&disk, &dirs, Zxid(3 << 32 | 1)).unwrap();
-    assert_eq!(last_known(&disk, &dirs.data), Some(Zxid(3 << 32 | 1)));
+    assert_eq!(known_log(&disk, &dirs.data).last, Some(Zxid(3 << 32 | 1)));
     assert!(names(&disk).contains(&COPIES_FILE.to_owned()));
 }

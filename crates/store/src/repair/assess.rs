@@ -7,7 +7,7 @@ use herdsman_proto::Zxid;
 use super::gaps::{FoundGaps, LogFacts, PieceFate, find_gaps};
 use super::{Assessment, Damage, DamagedPlace, Gap};
 use crate::disk::{Dirs, Disk, TolerantDisk};
-use crate::epoch;
+use crate::epoch::{self, KnownLog};
 use crate::install::find_installing;
 use crate::log::pieces::{LogFiles, LogPiece, PieceContent, read_pieces};
 use crate::log::walk::{LogWalkError, files_needed};
@@ -104,7 +104,8 @@ impl ReadLog {
     ) -> Result<Self, RecoverError> {
         let after = base.tree.last_zxid();
         let files = files_needed(&logs, after);
-        let log = LogFiles { dir: &dirs.log, files, after, until: None, known: &base.known };
+        let KnownLog { last: known_last, open } = epoch::known_log(disk, &dirs.data);
+        let log = LogFiles { dir: &dirs.log, files, after, until: None, known: &base.known, open };
         let tolerant = TolerantDisk::new(disk);
         // Decoding finds the txns that recovery could not apply.
         let mut pieces = read_pieces(&tolerant, &log, &mut |record| {
@@ -112,7 +113,7 @@ impl ReadLog {
         })?
         .pieces;
         name_unreadable(&tolerant, dirs, &mut pieces);
-        let reach = base.reach().max(epoch::last_known(disk, &dirs.data).unwrap_or(Zxid::ZERO));
+        let reach = base.reach().max(known_last.unwrap_or(Zxid::ZERO));
         let last_file = files.last().copied();
         let facts = LogFacts { base: after, known: &base.known, reach, last_file };
         let found = find_gaps(&pieces, facts).map_err(|fault| RecoverError::Log {
