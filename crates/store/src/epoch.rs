@@ -14,8 +14,10 @@
 //! - a missing or unreadable file is restored from its copy (`herdsman.epochs`, see [`copies`]). Without a copy it has
 //!   been lost, unless this server has never been in an epoch: it is created again, and voting is suspended
 //!   ([`crate::voting`]), since a promise may be forgotten;
-//! - a number that is smaller than its copy has been damaged, or is older: the copy counts. If `acceptedEpoch` is
-//!   larger, Apache has run here, or the crash came between the two: then the copy is older, and does not count;
+//! - a number that is smaller than its copy has been damaged, or is older, also after a crash between the two: the copy
+//!   counts. If `acceptedEpoch` is larger, Apache has run here: then the copy is older, and does not count. If
+//!   `currentEpoch` is larger, and the log has no txn of that epoch, Apache may have run here, or a bit was flipped: then
+//!   voting is suspended;
 //! - anything else means that the files are from different times, and a server that has forgotten what it
 //!   promised could elect a second leader. It is refused.
 //!
@@ -214,7 +216,8 @@ pub fn write_epoch(
     file: EpochFile,
     epoch: u32,
 ) -> Result<(), EpochError> {
-    let copy = read_copies(disk, dir);
+    let accepted = find_epoch(disk, dir, EpochFile::Accepted)?;
+    let copy = valid_copy(disk, dir, accepted);
     let found = match find_epoch(disk, dir, file)? {
         Found::Unreadable => copy.map(|copy| copy.epoch(file)),
         found => found.epoch(),
@@ -222,17 +225,17 @@ pub fn write_epoch(
     if let Some(on_disk) = found.filter(|on_disk| *on_disk > epoch) {
         return Err(EpochError::Backwards { path: dir.join(file.name()), on_disk, epoch });
     }
-    put_epoch(disk, dir, file, epoch)?;
     // A start makes the copy. Without it, the other epoch may be unknown.
-    let Some(copy) = copy else { return Ok(()) };
-    let copy = match file {
-        EpochFile::Accepted => EpochCopy { accepted: epoch, ..copy },
-        // Apache's acceptedEpoch is larger if Apache has run here.
-        EpochFile::Current => {
-            EpochCopy { accepted: copy.accepted.max(epoch), current: epoch, ..copy }
-        }
-    };
-    put_copies(disk, dir, copy)
+    if let Some(copy) = copy {
+        let copy = match file {
+            EpochFile::Accepted => EpochCopy { accepted: epoch, ..copy },
+            EpochFile::Current => {
+                EpochCopy { accepted: copy.accepted.max(epoch), current: epoch, ..copy }
+            }
+        };
+        put_copies(disk, dir, copy)?;
+    }
+    put_epoch(disk, dir, file, epoch)
 }
 
 fn put_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile, epoch: u32) -> Result<(), EpochError> {
@@ -263,6 +266,13 @@ impl Found {
     }
 }
 
+/// The copy of both epochs. If Apache has run here, its files are newer.
+fn valid_copy(disk: &dyn Disk, dir: &Path, accepted: Found) -> Option<EpochCopy> {
+    let is_valid =
+        |copy: &EpochCopy| accepted.epoch().is_none_or(|accepted| accepted <= copy.accepted);
+    read_copies(disk, dir).filter(is_valid)
+}
+
 fn find_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Found, EpochError> {
     match read_epoch(disk, dir, file) {
         Ok(epoch) => Ok(epoch.map_or(Found::Missing, Found::Epoch)),
@@ -283,14 +293,12 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
     let dir = &dirs.data;
     let found_current = find_epoch(disk, dir, EpochFile::Current)?;
     let found_accepted = find_epoch(disk, dir, EpochFile::Accepted)?;
-    // If Apache has run here, its files are newer than the copies.
-    let copy = read_copies(disk, dir)
-        .filter(|copy| found_accepted.epoch().is_none_or(|accepted| accepted <= copy.accepted));
+    let copy = valid_copy(disk, dir, found_accepted);
     let accepted = copy.map(|copy| copy.accepted).or(found_accepted.epoch());
     let current = match copy {
-        // Nobody follows an epoch that was not accepted, so a larger number has been damaged.
+        // A server follows the last epoch that it has accepted, so any other number has been damaged.
         Some(copy) => {
-            let is_possible = |current: &u32| (copy.current..=copy.accepted).contains(current);
+            let is_possible = |current: &u32| [copy.current, copy.accepted].contains(current);
             found_current.epoch().filter(is_possible).or(Some(copy.current))
         }
         None => found_current.epoch(),
@@ -304,8 +312,17 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
             current,
         });
     }
-    if copy.is_none() {
-        suspend_without_copy(disk, dirs, (found_current, found_accepted), accepted)?;
+    match copy {
+        None => suspend_without_copy(disk, dirs, (found_current, found_accepted), accepted)?,
+        // Apache has run here and has followed the epoch; or a bit was flipped, and then this server would be elected
+        // although others have followed later epochs than it has. The log may show which.
+        Some(copy) if copy.current < current && last_zxid.epoch() < current => {
+            let path = dir.join(EpochFile::Current.name());
+            let reason =
+                format!("{} says {current}, and its copy {}", path.display(), copy.current);
+            voting::suspend(disk, dirs, &reason)?;
+        }
+        Some(_) => {}
     }
     for (file, found, epoch) in [
         (EpochFile::Accepted, found_accepted, accepted),

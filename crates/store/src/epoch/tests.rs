@@ -186,8 +186,8 @@ fn damaged_files_are_restored_from_their_copies() {
     for current in ["", "x", "\0\0", "4", "3"] {
         for accepted in ["", "x", "5", "4", "0"] {
             let files = [("currentEpoch", current), ("acceptedEpoch", accepted)];
-            let followed = if current == "4" { 4 } else { 3 };
-            let disk = check_copied(&files, (5, 3), (5, followed));
+            // Nor is a larger number believed: a server follows the last epoch that it has accepted.
+            let disk = check_copied(&files, (5, 3), (5, 3));
             assert_eq!(voting::suspended(&disk, &dirs()).unwrap(), None);
         }
     }
@@ -199,6 +199,17 @@ fn damaged_files_are_restored_from_their_copies() {
     check_copied(&[("currentEpoch", "x"), ("acceptedEpoch", "5")], (5, 2), (5, 3));
 }
 
+/// A server that votes as if it had followed a later epoch wins against servers that have more txns.
+#[test]
+fn an_epoch_that_only_apache_may_have_followed_suspends_voting() {
+    let disk = check_copied(&[("currentEpoch", "5"), ("acceptedEpoch", "5")], (5, 4), (5, 5));
+    let reason = voting::suspended(&disk, &dirs()).unwrap().unwrap();
+    assert!(reason.contains("currentEpoch says 5, and its copy 4"), "{reason}");
+    // The log shows that it has.
+    let disk = check_copied(&[("currentEpoch", "3"), ("acceptedEpoch", "3")], (3, 2), (3, 3));
+    assert_eq!(voting::suspended(&disk, &dirs()).unwrap(), None);
+}
+
 /// An accepted epoch that is later than the copy was written by Apache, or right before a crash.
 #[test]
 fn later_files_count_more_than_their_copies() {
@@ -208,6 +219,20 @@ fn later_files_count_more_than_their_copies() {
     let disk = check_copied(&[("currentEpoch", "x"), ("acceptedEpoch", "8")], (5, 4), (8, 3));
     let reason = voting::suspended(&disk, &dirs()).unwrap().unwrap();
     assert!(reason.contains("currentEpoch is damaged"), "{reason}");
+}
+
+/// A damaged server promises epochs without having brought its copies up to date at the start.
+#[test]
+fn copies_from_before_apache_are_left_alone() {
+    let (disk, dirs) = (disk(), dirs());
+    write_copies(&disk, &dirs.data, EpochCopy { accepted: 5, current: 4, last_zxid: LAST })
+        .unwrap();
+    disk.put(&dirs.data.join("acceptedEpoch"), b"8".to_vec());
+    disk.put(&dirs.data.join("currentEpoch"), b"7".to_vec());
+    write_epoch(&disk, &dirs.data, EpochFile::Accepted, 9).unwrap();
+    let epochs = recover_epochs(&disk, &dirs, LAST).unwrap();
+    assert_eq!((epochs.current, epochs.accepted), (7, 9));
+    assert_eq!(voting::suspended(&disk, &dirs).unwrap(), None);
 }
 
 /// What was promised is known after any crash, whichever of the files is damaged then.
