@@ -141,6 +141,38 @@ fn a_log_file_that_is_written_or_not_committed_is_not_archived() {
 }
 
 /// A follower restarts with txns that are not committed, and the next leader truncates them.
+/// Each pass used to list the archive three times: seconds for 100,000 files on another machine, for one new file.
+#[test]
+fn the_archive_is_listed_once() {
+    let mut server = Server::new();
+    let entries = creates(1..=6);
+    snapshot(&server.disk, &tree_of(&[]));
+    write_files(&server.disk, &entries, &[3, 5, 6]);
+    let mut archive = server.open(6).unwrap();
+    let pass = |archive: &mut Archive, finished| {
+        let (disk, dirs) = (&server.disk, &dirs());
+        let (finished, committed) = (Zxid(finished), Zxid(6));
+        let source = ArchiveSource { disk, dirs, finished, committed };
+        archive.pass(&source, &mut |_| ControlFlow::Continue(())).map(|pass| pass.files)
+    };
+    assert_eq!(pass(&mut archive, 3).unwrap(), 2);
+    let lists = server.archive_disk.lists();
+    assert_eq!(pass(&mut archive, 5).unwrap(), 1);
+    assert_eq!(pass(&mut archive, 5).unwrap(), 0);
+    assert_eq!(server.archive_disk.lists(), lists);
+    // After a failure it is listed again, and now and then in case that an operator has removed something.
+    server.archive_disk.set_openable(false);
+    assert!(pass(&mut archive, 6).is_err());
+    server.archive_disk.set_openable(true);
+    server.archive_disk.remove(&archived_log(4)).unwrap();
+    assert_eq!(pass(&mut archive, 6).unwrap(), 2);
+    server.archive_disk.remove(&archived_log(1)).unwrap();
+    assert_eq!(pass(&mut archive, 6).unwrap(), 0);
+    archive.retry_damaged();
+    assert_eq!(pass(&mut archive, 6).unwrap(), 1);
+    server.check_points(&entries, 0);
+}
+
 #[test]
 fn what_a_leader_truncates_never_gets_into_the_archive() {
     let mut server = Server::new();
