@@ -107,7 +107,12 @@ impl Members {
             Err(failure) => Said::Nothing(failure.to_string()),
             Ok(mut connection) => {
                 match fetch_all(&mut connection, self.me, id, repair, is_wanted) {
-                    Ok(said) => said,
+                    Ok(Some(said)) => said,
+                    Ok(None) => {
+                        // Without the rest of the records.
+                        drop(connection);
+                        self.ask_for_state(id, is_wanted)
+                    }
                     Err(failure) if closes_without_answer(&failure) && is_wanted() => {
                         self.ask_for_leader(id, is_wanted)
                     }
@@ -116,6 +121,20 @@ impl Members {
             }
         };
         self.said.insert(id, said);
+    }
+
+    /// Asks a member for nothing but its state.
+    fn ask_for_state(&self, id: ServerId, is_wanted: &IsWanted<'_>) -> Said {
+        let request = state_request(self.me);
+        let mut ignore = |_, _| ControlFlow::Continue(());
+        let fetched = self
+            .network
+            .dial_member(id, DIAL_LIMIT)
+            .and_then(|mut it| it.fetch(request, is_wanted, &mut ignore));
+        match fetched {
+            Ok(fetched) => Said::State(fetched.state, Chain::Broken),
+            Err(failure) => Said::Nothing(failure.to_string()),
+        }
     }
 
     /// Whether a member was found a moment ago not to know FETCH.
@@ -147,35 +166,45 @@ impl Members {
 }
 
 /// Fetches all missing ranges, or none, if records cannot repair what is damaged: then only the state is asked for.
+/// `None` if there was no room for a record: the connection is of no use then.
 fn fetch_all(
     connection: &mut MemberConnection,
     me: ServerId,
     peer: ServerId,
     repair: &mut Repair,
     is_wanted: &IsWanted<'_>,
-) -> io::Result<Said> {
-    let mut ranges = repair.wanted();
-    if ranges.is_empty() {
-        ranges.push((Zxid::ZERO, Zxid(1)));
+) -> io::Result<Option<Said>> {
+    let ranges = repair.wanted().into_iter().take(RANGES_MAX);
+    let mut requests: Vec<_> =
+        ranges.map(|(after, before)| FetchRequest { from: me, after, before }).collect();
+    if requests.is_empty() {
+        requests.push(state_request(me));
     }
     let mut said = Said::NoFetch;
-    for (after, before) in ranges.into_iter().take(RANGES_MAX) {
-        let mut offer = repair.offer_of(peer, (after, before));
+    for request in requests {
+        let mut offer = repair.offer_of(peer, (request.after, request.before));
         let mut has_room = true;
-        let request = FetchRequest { from: me, after, before };
         let fetched = connection.fetch(request, is_wanted, &mut |zxid, payload| {
-            // The rest is read all the same, up to the end of the answer.
-            has_room = has_room && offer.push(zxid, payload);
-            ControlFlow::Continue(())
-        })?;
-        let Fetched { chain, state, damaged, .. } = fetched;
+            has_room = offer.push(zxid, payload);
+            if has_room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        if !has_room {
+            repair.offer(offer, Answer::default());
+            return Ok(None);
+        }
+        let Fetched { chain, state, damaged, .. } = fetched?;
         said = Said::State(state, chain);
         if chain == Chain::Busy {
             break;
         }
         repair.offer(offer, Answer { unbroken: chain == Chain::Unbroken, damaged });
     }
-    Ok(said)
+    Ok(Some(said))
+}
+
+/// Asks for no record.
+fn state_request(me: ServerId) -> FetchRequest {
+    FetchRequest { from: me, after: Zxid::ZERO, before: Zxid(1) }
 }
 
 /// How a server ends a connection whose first packet it does not know.
