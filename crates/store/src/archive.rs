@@ -54,7 +54,7 @@ use crate::recover::remove_unfinished;
 pub(crate) use copy::read_trailer;
 use copy::{CopyFault, copy_log, copy_snapshot};
 pub use retention::ArchivePurge;
-pub use survey::{Hole, Span, Survey, TimeCut, TxnPoint, fuzzy_end, survey};
+pub use survey::{Hole, Span, Survey, TimeCut, TxnPoint, fuzzy_end, last_txn_point, survey};
 
 /// The prefix of the name of a mark; the rest is the last txn before the hole, in hex.
 const GAP: &str = "herdsman.gap.";

@@ -507,6 +507,32 @@ fn a_time_stands_for_the_last_txn_before_the_first_later_one() {
     assert!(cut(35).unwrap().is_in_hole);
 }
 
+/// The whole archive used to be read for it.
+#[test]
+fn the_last_txn_is_in_the_newest_log_that_can_be_read() {
+    let mut server = Server::new();
+    let entries = creates(1..=8);
+    snapshot(&server.disk, &tree_of(&[]));
+    write_files(&server.disk, &entries, &[3, 6, 8]);
+    server.archive_all(8);
+    let disk = &server.archive_disk;
+    let last = || {
+        let last = last_txn_point(disk, Path::new(FIRST)).unwrap();
+        assert_eq!(last, survey(disk, Path::new(FIRST), None).unwrap().last());
+        last.map(|txn| txn.zxid.0)
+    };
+    assert_eq!(last(), Some(8));
+    // The end of a record; then all of the file.
+    disk.put(&archived_log(7), log_bytes(&entries[6..])[..200].to_vec());
+    assert_eq!(last(), Some(7));
+    disk.fail_open(&archived_log(7));
+    assert_eq!(last(), Some(6));
+    disk.fail_reads(&archived_log(4), 0..1);
+    assert_eq!(last(), Some(3));
+    disk.remove(&archived_log(1)).unwrap();
+    assert_eq!(last(), None);
+}
+
 #[test]
 fn a_backup_can_be_the_base() {
     let entries = creates(1..=9);
