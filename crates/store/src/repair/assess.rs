@@ -156,36 +156,38 @@ impl ReadLog {
 
     /// Describes what is damaged, and what is missing without a trace.
     fn places(&self, dirs: &Dirs) -> Vec<DamagedPlace> {
-        let mut places = Vec::new();
-        let mut more = 0;
-        for (piece, fate) in self.pieces.iter().zip(&self.found.fates) {
-            if *fate == PieceFate::Stays && !self.is_needed_header(piece) {
-                continue;
-            }
-            let why = match piece.content {
-                PieceContent::Damage { why, .. } => why.to_owned(),
-                PieceContent::Undecodable { zxid, error } => {
-                    format!("txn {zxid} cannot be decoded: {error}")
-                }
-                _ => continue,
-            };
-            if places.len() < PLACES_MAX {
-                let path = piece.file.path(&dirs.log);
-                places.push(DamagedPlace { path, offset: piece.start, why });
-            } else {
-                more += 1;
+        let pieces = || self.pieces.iter().zip(&self.found.fates);
+        let mut has_piece = vec![false; self.found.gaps.len()];
+        for (_, fate) in pieces() {
+            if let PieceFate::FilledBy(gap) = fate {
+                has_piece[*gap] = true;
             }
         }
-        for (index, gap) in self.found.gaps.iter().enumerate() {
-            if !self.found.fates.contains(&PieceFate::FilledBy(index)) {
-                places.push(missing_place(gap, dirs));
-            }
-        }
-        if let (Some(last), 1..) = (places.last_mut(), more) {
+        let is_damaged = |(piece, fate): &(&LogPiece, &PieceFate)| {
+            **fate != PieceFate::Stays || self.is_needed_header(piece)
+        };
+        let damaged = pieces().filter(is_damaged);
+        let damaged = damaged.filter_map(|(piece, _)| damaged_place(piece, dirs));
+        let missing = self.found.gaps.iter().zip(&has_piece).filter(|(_, has_piece)| !**has_piece);
+        let mut all = damaged.chain(missing.map(|(gap, _)| missing_place(gap, dirs)));
+        let mut places: Vec<DamagedPlace> = all.by_ref().take(PLACES_MAX).collect();
+        if let (Some(last), more @ 1..) = (places.last_mut(), all.count()) {
             last.why.push_str(&format!(" (and {more} more places)"));
         }
         places
     }
+}
+
+/// Describes a damaged piece.
+fn damaged_place(piece: &LogPiece, dirs: &Dirs) -> Option<DamagedPlace> {
+    let why = match piece.content {
+        PieceContent::Damage { why, .. } => why.to_owned(),
+        PieceContent::Undecodable { zxid, error } => {
+            format!("txn {zxid} cannot be decoded: {error}")
+        }
+        _ => return None,
+    };
+    Some(DamagedPlace { path: piece.file.path(&dirs.log), offset: piece.start, why })
 }
 
 /// Describes a gap without a damaged place: a file is missing, or was cut.
