@@ -171,7 +171,7 @@ pub const STEPS: &[Step] = &[
     ),
     tests(
         "damage",
-        "log entries damaged on three servers in 30 combinations: they heal, or wait",
+        "log entries damaged on three servers: 30 combinations heal, 6 wait for what is lost",
         &[],
         Run::Xtask(&["damage"]),
     ),
