@@ -6,8 +6,10 @@
 //! others it must wait, serve nothing, change nothing, and say for which txns.
 //!
 //! In: which combinations, and a seed that decides what of each damaged record is overwritten. A failed case prints the
-//! command that runs it alone. Cases mostly wait, so several run side by side, each in an ensemble of its own.
+//! command that runs it alone. Another experiment damages single bytes of one server ([`bytes`]). Cases mostly wait, so
+//! several run side by side, each in an ensemble of its own.
 
+mod bytes;
 mod combinations;
 mod records;
 mod site;
@@ -22,6 +24,7 @@ use anyhow::{Context, Result, anyhow};
 use clap::Args;
 
 use crate::server::Program;
+use bytes::{ByteCase, Outcome};
 use combinations::Case;
 use site::{Repairs, Site};
 
@@ -29,6 +32,8 @@ pub use records::damage_newest_log;
 
 /// How many combinations that must heal are drawn.
 const CASES: usize = 30;
+/// How many bytes are drawn.
+const BYTES: usize = 12;
 /// With this seed and with a fresh one, unless one is given.
 const SEED: u64 = 1;
 const WAITS_MAX: Duration = Duration::from_secs(30);
@@ -39,7 +44,7 @@ const REPORT_EVERY: usize = 100;
 /// Which combinations to try.
 #[derive(Args)]
 pub struct Options {
-    /// How many combinations to draw in which every entry is intact somewhere [default: 30].
+    /// How many combinations to draw in which every entry is intact somewhere, or how many bytes [default: 30, or 12].
     #[arg(long)]
     cases: Option<usize>,
     /// How many combinations to draw in which an entry is damaged everywhere.
@@ -54,6 +59,12 @@ pub struct Options {
     /// Try this combination alone: a bit for each entry of each server, server 1 first.
     #[arg(long, value_parser = combinations::combination_number)]
     case: Option<u16>,
+    /// Damage single bytes of one server instead: of a record, its slot, the file's header, the table's footer.
+    #[arg(long)]
+    bytes: bool,
+    /// Damage this byte alone, as SERVER:PART:OFFSET:CHANGE.
+    #[arg(long, value_name = "BYTE")]
+    byte: Option<ByteCase>,
     /// With --all, every N-th combination from the K-th on, as K/N: for runs on several machines.
     #[arg(long, value_parser = combinations::part)]
     part: Option<(u16, u16)>,
@@ -72,7 +83,7 @@ impl Options {
         if let Some(seed) = self.seed {
             return vec![seed];
         }
-        if self.all || self.case.is_some() {
+        if self.all || self.case.is_some() || self.byte.is_some() {
             return vec![SEED];
         }
         let fresh = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_secs());
@@ -88,9 +99,45 @@ impl Options {
     }
 }
 
-/// Runs the experiment; fails with the first case that goes wrong.
+/// Runs an experiment; fails with the first case that goes wrong.
 pub fn run(options: &Options) -> Result<()> {
     Program::Herdsman.ensure_here()?;
+    match options.bytes || options.byte.is_some() {
+        true => run_bytes(options),
+        false => run_combinations(options),
+    }
+}
+
+fn run_bytes(options: &Options) -> Result<()> {
+    bytes::build_library()?;
+    let count = options.cases.unwrap_or(BYTES);
+    let cases = match options.byte {
+        Some(byte) => vec![byte],
+        None if options.all => bytes::every_byte(),
+        None => bytes::draw(count, &options.seeds()),
+    };
+    let start = Instant::now();
+    let again = |case: &ByteCase| format!("cargo xtask damage --byte {case}");
+    let done = side_by_side(&cases, options.jobs(), |site, case| site.run_byte(*case), again)?;
+    let count = |outcome| done.iter().filter(|it| **it == outcome).count();
+    println!(
+        "{} damaged bytes: {} repaired, {} not needed, {} zero before; {}",
+        cases.len(),
+        count(Outcome::Repaired),
+        count(Outcome::Unnoticed),
+        count(Outcome::Unchanged),
+        times(start.elapsed(), cases.len())
+    );
+    Ok(())
+}
+
+/// How long it took.
+fn times(all: Duration, cases: usize) -> String {
+    let seconds = all.as_secs_f64();
+    format!("{seconds:.0} s, {:.2} s for each case", seconds / cases as f64)
+}
+
+fn run_combinations(options: &Options) -> Result<()> {
     let cases = combinations::chosen(options, &options.seeds());
     let start = Instant::now();
     let again = |case: &Case| case.again();
@@ -106,12 +153,6 @@ pub fn run(options: &Options) -> Result<()> {
         times(start.elapsed(), cases.len())
     );
     Ok(())
-}
-
-/// How long it took.
-fn times(all: Duration, cases: usize) -> String {
-    let seconds = all.as_secs_f64();
-    format!("{seconds:.0} s, {:.2} s for each case", seconds / cases as f64)
 }
 
 /// Runs all cases in this many threads, each with an ensemble of its own, and returns what they returned. After a

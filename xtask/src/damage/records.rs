@@ -1,4 +1,4 @@
-//! Records in log files: where they are, and how to overwrite them.
+//! Records in log files: where they and their slots are, and how to overwrite them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use crate::rng::Rng;
 /// Before the payload of a record: its checksum and its length.
 const HEAD_BYTES: usize = 12;
 /// Before the first record of a file.
-const FILE_HEAD_BYTES: usize = 16;
+pub const FILE_HEAD_BYTES: usize = 16;
 /// At the end of a file with a persist table.
-const FOOTER_BYTES: usize = 64;
+pub const FOOTER_BYTES: usize = 64;
 /// A record's entry in the persist table.
-const SLOT_BYTES: usize = 32;
+pub const SLOT_BYTES: usize = 32;
 const FOOTER_MAGIC: &[u8] = b"HRDTABLE";
 
-/// Where a record is.
+/// Where a record and its slot are.
 #[derive(Clone, Debug)]
 pub struct Record {
     /// The name of the log file.
@@ -28,6 +28,8 @@ pub struct Record {
     pub start: usize,
     /// The byte after its end mark.
     pub end: usize,
+    /// Where its slot begins.
+    pub slot: usize,
 }
 
 impl Record {
@@ -104,8 +106,8 @@ fn find_record(data_dir: &Path, zxid: i64) -> Result<Record> {
         while let Some((found, end)) = record_at(&bytes, start) {
             if found == zxid {
                 let slot = slot_of(&bytes, index, zxid);
-                slot.with_context(|| format!("{zxid:#x} in {}", path.display()))?;
-                return Ok(Record { file, start, end });
+                let slot = slot.with_context(|| format!("{zxid:#x} in {}", path.display()))?;
+                return Ok(Record { file, start, end, slot });
             }
             (start, index) = (end, index + 1);
         }

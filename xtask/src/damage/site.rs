@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use super::combinations::{Case, SERVERS};
+use super::combinations::{Case, ENTRIES, SERVERS};
 use super::records::{self, Damage, Record};
 use super::waiting::{self, Finding, Waiting};
 use super::{POLL, WAITS_MAX};
-use crate::ensemble::{Ensemble, Network, Role, Settings};
+use crate::ensemble::{Ensemble, Member, Network, Role, Settings};
 use crate::paths;
 use crate::rng::Rng;
 use crate::run;
@@ -111,8 +111,23 @@ impl Site {
         outcome.with_context(|| what.join(", "))
     }
 
+    /// A server.
+    pub fn member(&self, id: usize) -> &Member {
+        self.ensemble.member(id)
+    }
+
+    /// A server, to change how it starts.
+    pub fn member_mut(&mut self, id: usize) -> &mut Member {
+        self.ensemble.member_mut(id)
+    }
+
+    /// Where a server has the last entry.
+    pub fn last_record(&self, id: usize) -> &Record {
+        &self.records[id - 1][ENTRIES - 1]
+    }
+
     /// Gives all servers the files of the template and empty logs.
-    fn restore(&self) -> Result<()> {
+    pub fn restore(&self) -> Result<()> {
         for id in self.ensemble.ids() {
             let member = self.ensemble.member(id);
             fs::remove_dir_all(member.data_dir())?;
@@ -123,14 +138,14 @@ impl Site {
     }
 
     /// Kills the servers that run.
-    fn kill_running(&mut self) -> Result<()> {
+    pub fn kill_running(&mut self) -> Result<()> {
         let ids = self.ensemble.ids();
         let running: Vec<_> = ids.filter(|id| self.ensemble.member(*id).is_running()).collect();
         self.ensemble.kill(&running)
     }
 
     /// Starts and stops all servers: all entries must be on all of them, in clean files.
-    fn heal(&mut self) -> Result<()> {
+    pub fn heal(&mut self) -> Result<()> {
         self.ensemble.start_all()?;
         for id in self.ensemble.ids() {
             let mut session =

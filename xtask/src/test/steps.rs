@@ -176,6 +176,12 @@ pub const STEPS: &[Step] = &[
         Run::Xtask(&["damage"]),
     ),
     tests(
+        "damaged-bytes",
+        "a byte of a server's log zeroed, inverted or unreadable: 12 of 669 cases heal",
+        &[Peer::CClient],
+        Run::Xtask(&["damage", "--bytes"]),
+    ),
+    tests(
         "differential",
         "seeded random requests, answered alike by Apache 3.9.5 and Herdsman",
         &[Peer::Java, Peer::Zookeeper],
