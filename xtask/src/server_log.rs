@@ -50,9 +50,9 @@ const BROKEN_CONNECTIONS: &[&str] = &[
     "java.lang.InterruptedException",
 ];
 
-/// Errors that Apache also logs among its own servers: it finds no common history and sends a snapshot,
-/// which is correct.
-const USUAL_ERRORS: &[&str] = &["fall back to use snapshot"];
+/// Errors of correct servers. Apache logs the first one also among its own: it finds no common history and sends a
+/// snapshot. The second one is about FETCH, with which a damaged server of ours asks each other server for records.
+const USUAL_ERRORS: &[&str] = &["fall back to use snapshot", "First packet 1213399041,"];
 
 /// Warnings about packets that no correct peer sends.
 const PROTOCOL_WARNINGS: &[&str] = &[
@@ -144,6 +144,10 @@ mod tests {
             java.lang.IllegalStateException: no\n";
         assert_eq!(complaints(log).len(), 2);
         assert!(protocol_warnings(log).is_empty());
+        let fetch = "20:13:29.604 ERROR LearnerHandler First packet 1213399041,8589934617,#00,v{}\n\
+            \x20is not FOLLOWERINFO or OBSERVERINFO!\n";
+        assert!(complaints(fetch).is_empty());
+        assert_eq!(complaints(&fetch.replace("1213399041", "17")).len(), 2);
         let log = "22:58:03.866 WARN  Follower Unknown packet type: 99\n";
         assert_eq!(complaints(log).len(), 1);
         assert_eq!(protocol_warnings(log).len(), 1);
