@@ -15,8 +15,8 @@ use anyhow::{Context, Result, ensure};
 
 use super::combinations::SERVERS;
 use super::records::{FILE_HEAD_BYTES, FOOTER_BYTES, Record, SLOT_BYTES};
+use super::repair_log;
 use super::site::Site;
-use super::waiting;
 use crate::paths;
 use crate::rng::Rng;
 use crate::run;
@@ -186,7 +186,7 @@ impl Site {
 
     fn outcome(&self, case: ByteCase) -> Result<Outcome> {
         let log = self.member(case.server).log()?;
-        let is_found = waiting::found_damage(&log);
+        let is_found = repair_log::found_damage(&log);
         ensure!(is_found == case.is_damage(), "found: {is_found}; its log:\n{log}");
         Ok(if is_found { Outcome::Repaired } else { Outcome::Unnoticed })
     }

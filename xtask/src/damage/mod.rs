@@ -12,8 +12,8 @@
 mod bytes;
 mod combinations;
 mod records;
+pub mod repair_log;
 mod site;
-mod waiting;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -28,7 +28,7 @@ use bytes::{ByteCase, Outcome};
 use combinations::Case;
 use site::{Repairs, Site};
 
-pub use records::damage_newest_log;
+pub use records::{damage_newest_log, newest, record_with};
 
 /// How many combinations that must heal are drawn.
 const CASES: usize = 30;

@@ -124,17 +124,22 @@ fn slot_of(bytes: &[u8], index: usize, zxid: i64) -> Result<usize> {
     Ok(slot)
 }
 
-/// Flips a bit in the payload of the last record but one of the newest log; the server must be down.
-pub fn damage_newest_log(data_dir: &Path) -> Result<()> {
+/// The zxid and the path of the newest file whose name begins like this.
+pub fn newest(data_dir: &Path, prefix: &str) -> Result<(i64, PathBuf)> {
     let folder = data_dir.join("version-2");
     let mut newest = None;
     for entry in fs::read_dir(&folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        let zxid = name.strip_prefix("log.").and_then(|hex| i64::from_str_radix(hex, 16).ok());
+        let zxid = name.strip_prefix(prefix).and_then(|hex| i64::from_str_radix(hex, 16).ok());
         newest = newest.max(zxid.map(|zxid| (zxid, name)));
     }
-    let (_, name) = newest.context("there is no log")?;
-    let path = folder.join(name);
+    let (zxid, name) = newest.with_context(|| format!("no {prefix}* in {}", folder.display()))?;
+    Ok((zxid, folder.join(name)))
+}
+
+/// Flips a bit in the payload of the last record but one of the newest log; the server must be down.
+pub fn damage_newest_log(data_dir: &Path) -> Result<()> {
+    let (_, path) = newest(data_dir, "log.")?;
     let mut bytes = fs::read(&path)?;
     let mut starts = vec![FILE_HEAD_BYTES];
     while let Some((_, end)) = record_at(&bytes, starts[starts.len() - 1]) {
@@ -147,6 +152,15 @@ pub fn damage_newest_log(data_dir: &Path) -> Result<()> {
     fs::write(&path, bytes).with_context(|| format!("writing {}", path.display()))
 }
 
+/// The zxid of the record that has this byte; 0 for the header. `None` if no record has it.
+pub fn record_with(bytes: &[u8], at: usize) -> Option<i64> {
+    let (mut zxid, mut end) = (0, FILE_HEAD_BYTES);
+    while end <= at {
+        (zxid, end) = record_at(bytes, end)?;
+    }
+    Some(zxid)
+}
+
 /// The zxid of the record that starts here, and where it ends.
 fn record_at(bytes: &[u8], start: usize) -> Option<(i64, usize)> {
     let length = bytes.get(start + 8..start + HEAD_BYTES)?;
@@ -155,4 +169,25 @@ fn record_at(bytes: &[u8], start: usize) -> Option<(i64, usize)> {
     // Session and cxid before.
     let zxid = payload.get(12..20)?;
     Some((i64::from_be_bytes(zxid.try_into().ok()?), start + HEAD_BYTES + length + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_byte_of_a_record_belongs_to_it() {
+        let mut bytes = vec![1; FILE_HEAD_BYTES];
+        for zxid in [7_i64, 8] {
+            bytes.extend([0; 8]);
+            bytes.extend(20_i32.to_be_bytes());
+            bytes.extend([0; 12]);
+            bytes.extend(zxid.to_be_bytes());
+            bytes.push(b'B');
+        }
+        bytes.extend([0; 100]);
+        assert_eq!(record_with(&bytes, 15), Some(0));
+        assert_eq!([16, 48, 49, 81].map(|at| record_with(&bytes, at)), [7, 7, 8, 8].map(Some));
+        assert_eq!(record_with(&bytes, 82), None);
+    }
 }

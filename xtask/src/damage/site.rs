@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::combinations::{Case, ENTRIES, SERVERS};
 use super::records::{self, Damage, Record};
-use super::waiting::{self, Finding, Waiting};
+use super::repair_log::{self, Finding, Waiting};
 use super::{POLL, WAITS_MAX};
 use crate::ensemble::{Ensemble, Member, Network, Role, Settings};
 use crate::paths;
@@ -163,12 +163,7 @@ impl Site {
         }
         self.ensemble.stop_all()?;
         for id in self.ensemble.ids() {
-            let mut verify = Command::new(paths::herdsman());
-            verify
-                .args(["inspect", "data-dir", "--verify"])
-                .arg(self.ensemble.member(id).data_dir());
-            let done = run::all_output(&mut verify, "")?;
-            ensure!(done.success, "the files of server {id} are not clean:\n{}", done.printed);
+            ensure_clean(self.ensemble.member(id))?;
         }
         Ok(())
     }
@@ -180,11 +175,11 @@ impl Site {
             let log = self.ensemble.member(id).log()?;
             let damaged = case.combination.damaged_on(id - 1);
             ensure!(
-                waiting::found_damage(&log) == (damaged > 0),
+                repair_log::found_damage(&log) == (damaged > 0),
                 "server {id} has {damaged} damaged records and says:\n{log}"
             );
-            let spliced = waiting::records_spliced(&log);
-            if waiting::joined_without_vote(&log) {
+            let spliced = repair_log::records_spliced(&log);
+            if repair_log::joined_without_vote(&log) {
                 repairs.joined += 1;
             } else {
                 ensure!(
@@ -305,4 +300,13 @@ impl Site {
         }
         Ok(files)
     }
+}
+
+/// Fails if `herdsman inspect` finds a problem in the files of a server that has stopped.
+fn ensure_clean(member: &Member) -> Result<()> {
+    let mut verify = Command::new(paths::herdsman());
+    verify.args(["inspect", "data-dir", "--verify"]).arg(member.data_dir());
+    let done = run::all_output(&mut verify, "")?;
+    ensure!(done.success, "the files of {member} are not clean:\n{}", done.printed);
+    Ok(())
 }

@@ -170,6 +170,12 @@ pub const STEPS: &[Step] = &[
         Run::Xtask(&["chaos", "--seconds", "30", "--seed", "1"]),
     ),
     tests(
+        "chaos-damage",
+        "the same while servers also lose log records, snapshots and data directories: they heal",
+        &[],
+        Run::Xtask(&["chaos", "--damage", "--seconds", "20"]),
+    ),
+    tests(
         "damage",
         "log entries damaged on three servers: 30 combinations heal, 6 wait for what is lost",
         &[],

@@ -24,9 +24,14 @@ struct Missing {
 #[derive(Debug, PartialEq, Eq)]
 pub struct Waiting(Vec<Missing>);
 
-/// Whether the server has found damage at its last start.
+/// Whether the server has found damage that it cannot repair by itself.
 pub fn found_damage(log: &str) -> bool {
-    log.contains("the files of this server are damaged")
+    damages_found(log) > 0
+}
+
+/// How often the server has found such damage.
+pub fn damages_found(log: &str) -> usize {
+    log.matches("the files of this server are damaged").count()
 }
 
 /// How many records the server has put into its log, in all repairs.
@@ -41,7 +46,17 @@ pub fn records_spliced(log: &str) -> usize {
 
 /// Whether the server has joined a leader without a vote, to take everything from it.
 pub fn joined_without_vote(log: &str) -> bool {
-    log.contains("joining that leader without a vote")
+    joins(log) > 0
+}
+
+/// How often the server has done that.
+pub fn joins(log: &str) -> usize {
+    log.matches("joining that leader without a vote").count()
+}
+
+/// How often the server has used an older snapshot, because the newest one was damaged.
+pub fn older_snapshots_used(log: &str) -> usize {
+    log.matches("from an older snapshot").count()
 }
 
 impl Waiting {
