@@ -31,12 +31,20 @@ const HERDSMAN_WORDS: &[(&str, Sync)] = &[
 
 /// The last synchronization of the server with this log.
 pub fn last_sync(program: Program, log: &str) -> Option<Sync> {
+    log.lines().rev().find_map(|line| sync_in(program, line))
+}
+
+/// The line about the first synchronization of this kind.
+pub fn first_sync(program: Program, log: &str, kind: Sync) -> Option<&str> {
+    log.lines().find(|line| sync_in(program, line) == Some(kind))
+}
+
+fn sync_in(program: Program, line: &str) -> Option<Sync> {
     let words = match program {
         Program::Herdsman => HERDSMAN_WORDS,
         Program::Apache | Program::Apache38 => APACHE_WORDS,
     };
-    let said = |line: &str| words.iter().find(|(word, _)| line.contains(word)).map(|(_, s)| *s);
-    log.lines().rev().find_map(said)
+    words.iter().find(|(word, _)| line.contains(word)).map(|(_, sync)| *sync)
 }
 
 /// Exceptions that report that a connection was lost or a server was shut down.

@@ -63,6 +63,7 @@ pub fn chosen(options: &Options, seeds: &[u64]) -> Vec<Case> {
     if options.all {
         let (k, n) = options.part.unwrap_or((0, 1));
         let all = (k..ALL).step_by(n.into()).map(Combination);
+        let all = all.filter(|it| it.0 >= options.from);
         let wanted = all.filter(|it| !options.recoverable || it.is_recoverable());
         return wanted.map(|combination| Case { combination, seed }).collect();
     }

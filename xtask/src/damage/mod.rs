@@ -29,6 +29,7 @@ use combinations::Case;
 use site::{Repairs, Site};
 
 pub use records::{damage_newest_log, newest, record_with};
+pub use site::ensure_clean;
 
 /// How many combinations that must heal are drawn.
 const CASES: usize = 30;
@@ -59,6 +60,9 @@ pub struct Options {
     /// Try this combination alone: a bit for each entry of each server, server 1 first.
     #[arg(long, value_parser = combinations::combination_number)]
     case: Option<u16>,
+    /// With --all, leave out the combinations before this one: to continue a run that was interrupted.
+    #[arg(long, value_name = "CASE", value_parser = combinations::combination_number, default_value = "0")]
+    from: u16,
     /// Damage single bytes of one server instead: of a record, its slot, the file's header, the table's footer.
     #[arg(long)]
     bytes: bool,

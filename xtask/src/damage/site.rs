@@ -303,7 +303,7 @@ impl Site {
 }
 
 /// Fails if `herdsman inspect` finds a problem in the files of a server that has stopped.
-fn ensure_clean(member: &Member) -> Result<()> {
+pub fn ensure_clean(member: &Member) -> Result<()> {
     let mut verify = Command::new(paths::herdsman());
     verify.args(["inspect", "data-dir", "--verify"]).arg(member.data_dir());
     let done = run::all_output(&mut verify, "")?;
