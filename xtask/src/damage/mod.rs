@@ -69,7 +69,8 @@ pub struct Options {
     /// Damage this byte alone, as SERVER:PART:OFFSET:CHANGE.
     #[arg(long, value_name = "BYTE")]
     byte: Option<ByteCase>,
-    /// With --all, every N-th combination from the K-th on, as K/N: for runs on several machines.
+    /// With --all, every N-th combination from the K-th on, as K/N: for runs on several machines. With an odd N all
+    /// parts are alike.
     #[arg(long, value_parser = combinations::part)]
     part: Option<(u16, u16)>,
     /// Decides which combinations are drawn, and what is damaged in each record [default: 1 for one half, and a fresh
@@ -172,7 +173,8 @@ fn side_by_side<C: Sync, T: Send>(
     let start = Instant::now();
     let job = |number: usize| -> Result<()> {
         // Servers are tied to the thread that starts them, which therefore keeps them.
-        let mut site = Site::prepare(&format!("damage-{}-{number}", std::process::id()))?;
+        let prepared = Site::prepare(&format!("damage-{}-{number}", std::process::id()));
+        let mut site = prepared.inspect_err(|_| next.store(cases.len(), Ordering::Relaxed))?;
         while let Some(case) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
             let outcome = run(&mut site, case);
             if outcome.is_err() {

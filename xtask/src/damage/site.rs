@@ -204,15 +204,21 @@ impl Site {
         for id in early {
             self.await_waiting(id)?;
         }
-        // Both others answer it from the beginning, so its first message must be complete.
+        // Both others answer it from the beginning, so its first message is complete, unless the machine is very slow.
         self.ensemble.member_mut(last).launch()?;
         self.await_waiting(last)?;
-        let watched = Instant::now() + WATCHED;
-        while Instant::now() < watched {
+        let start = Instant::now();
+        loop {
             self.ensure_nothing_served()?;
+            let judged = self.judge_messages(case);
+            if judged.is_ok() && start.elapsed() >= WATCHED {
+                break;
+            }
+            if start.elapsed() >= WAITS_MAX {
+                return judged;
+            }
             std::thread::sleep(POLL);
         }
-        self.judge_messages(case)?;
         self.kill_running()?;
         for (id, before) in self.ensemble.ids().zip(files) {
             let after = self.files_of(id)?;
