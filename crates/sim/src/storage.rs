@@ -100,12 +100,17 @@ impl Storage {
         let last = tree.last_zxid();
         let epochs =
             recover_epochs(&self.disk, &self.dirs, last).map_err(|error| error.to_string())?;
+        let is_new = voting::is_initialized(&self.disk, &self.dirs);
+        let is_new = is_new.map_err(|error| error.to_string())?;
         let suspended =
             voting::settle(&self.disk, &self.dirs).map_err(|error| error.to_string())?;
         let (base, tail) = self.history(plan, last)?;
         let remembered =
             herdsman_zab::Epochs { current: epochs.current, accepted: epochs.accepted };
-        let files = InitialFiles::of(last, remembered);
+        let files = match InitialFiles::of(last, remembered) {
+            InitialFiles::Empty if is_new => InitialFiles::Whole,
+            files => files,
+        };
         Ok(RecoveredState { tree, epochs, base, tail, suspended, files })
     }
 
@@ -238,6 +243,12 @@ impl Storage {
     /// Notes that the server must not vote.
     pub fn suspend_voting(&self, reason: &str) {
         voting::suspend(&self.disk, &self.dirs, reason).expect("a disk in memory has room");
+    }
+
+    /// Says, as an operator does, that the server is new.
+    pub fn initialize(&self) {
+        let data_dir = self.dirs.data.parent().expect("it is below dataDir");
+        self.disk.put(&data_dir.join(voting::INITIALIZE_FILE), Vec::new());
     }
 
     /// Forgets that the server must not vote.

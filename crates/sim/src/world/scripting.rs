@@ -14,6 +14,11 @@ impl World {
         self.fault_state.favour(place);
     }
 
+    /// The operator says that a server is new: it votes though others may have a history.
+    pub fn initialize(&mut self, place: ServerIndex) {
+        self.servers[place].storage.initialize();
+    }
+
     /// A server's disk stands still: whatever it is asked to do is not done, and not reported.
     pub fn freeze_disk(&mut self, place: ServerIndex) {
         self.servers[place].frozen = true;

@@ -125,6 +125,10 @@ impl ScriptRun {
         let leader = number(words, "leader=").map(|id| id as ServerIndex - 1);
         self.world.favour(leader);
         for place in 0..self.world.servers.len() {
+            // An exaggerated vote would tell it that it has lost something.
+            if leader.is_some() {
+                self.world.initialize(place);
+            }
             self.world.start(place);
         }
         self.stabilize();

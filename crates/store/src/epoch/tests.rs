@@ -225,8 +225,12 @@ fn later_files_count_more_than_their_copies() {
 #[test]
 fn copies_from_before_apache_are_left_alone() {
     let (disk, dirs) = (disk(), dirs());
-    write_copies(&disk, &dirs.data, EpochCopy { accepted: 5, current: 4, last_zxid: LAST })
-        .unwrap();
+    write_copies(
+        &disk,
+        &dirs.data,
+        EpochCopy { accepted: 5, current: 4, last_zxid: LAST, open_log: None },
+    )
+    .unwrap();
     disk.put(&dirs.data.join("acceptedEpoch"), b"8".to_vec());
     disk.put(&dirs.data.join("currentEpoch"), b"7".to_vec());
     write_epoch(&disk, &dirs.data, EpochFile::Accepted, 9).unwrap();
