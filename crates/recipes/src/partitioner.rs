@@ -43,7 +43,7 @@ use crate::membership::roster::{Content, Roster};
 use crate::messaging::envelope::from_json;
 use crate::path::{self, check_name, child};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
-use divider::{Acknowledged, Directories, Divider};
+use divider::{Acknowledged, Directories, Divider, Generations};
 use plan::Owner;
 
 /// Updates that wait for a slow reader. Beyond that, the member acquires nothing until they are read.
@@ -75,7 +75,7 @@ pub enum Update {
 #[derive(Debug)]
 #[must_use = "the items are released when this is dropped"]
 pub struct Release {
-    items: BTreeMap<String, Zxid>,
+    items: Generations,
     /// At most one message is sent for each `Release`, and there is at most one `Release` for each item.
     confirm: mpsc::UnboundedSender<Acknowledged>,
 }

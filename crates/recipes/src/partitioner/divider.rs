@@ -40,10 +40,13 @@ impl Directories {
     }
 }
 
-/// Confirms that the user no longer works on these items. An item is identified by its owner node, because it may
-/// have been lost and acquired again since the user was asked.
+/// Items, and [`Held::generation`] of each.
+pub(super) type Generations = BTreeMap<String, u64>;
+
+/// Confirms that the user no longer works on these items. An item may have been lost and acquired again since the user
+/// was asked, even with the same owner node.
 #[derive(Debug)]
-pub(super) struct Acknowledged(pub(super) BTreeMap<String, Zxid>);
+pub(super) struct Acknowledged(pub(super) Generations);
 
 /// Why the loop of a session ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,6 +69,8 @@ pub(super) struct Divider {
     confirm: mpsc::UnboundedSender<Acknowledged>,
     confirmed: mpsc::UnboundedReceiver<Acknowledged>,
     held: BTreeMap<String, Held>,
+    /// How often items were acquired so far.
+    generation: u64,
     deleting: BTreeMap<String, Zxid>,
     /// Updates that the user has not received yet. Nothing else is done while there are any, so the queue stays
     /// short.
@@ -93,6 +98,7 @@ impl Divider {
             confirm,
             confirmed,
             held: BTreeMap::new(),
+            generation: 0,
             deleting: BTreeMap::new(),
             pending_updates: VecDeque::new(),
         }
@@ -183,8 +189,10 @@ impl Divider {
         self.discard(client, &plan.discard);
         let (mut acquired, is_complete) = self.acquire(client, &plan.acquire).await;
         acquired.extend(plan.adopt);
+        self.generation += 1;
+        let generation = self.generation;
         let holds = |(item, czxid): (&String, &Zxid)| {
-            (item.clone(), Held { czxid: *czxid, is_leaving: false })
+            (item.clone(), Held { czxid: *czxid, generation, is_leaving: false })
         };
         self.forget(&lost);
         self.held.extend(acquired.iter().map(holds));
@@ -262,12 +270,12 @@ impl Divider {
         (acquired, is_complete)
     }
 
-    fn begin_release(&mut self, items: &BTreeSet<String>) -> BTreeMap<String, Zxid> {
-        let mut release = BTreeMap::new();
+    fn begin_release(&mut self, items: &BTreeSet<String>) -> Generations {
+        let mut release = Generations::new();
         for item in items {
             if let Some(held) = self.held.get_mut(item) {
                 held.is_leaving = true;
-                release.insert(item.clone(), held.czxid);
+                release.insert(item.clone(), held.generation);
             }
         }
         release
@@ -275,11 +283,13 @@ impl Divider {
 
     /// Deletes the owner nodes of items on which the user no longer works.
     fn give_up(&mut self, client: &Client, acknowledged: Acknowledged) {
-        let Acknowledged(mut items) = acknowledged;
-        items.retain(|item, czxid| self.held.get(item).is_some_and(|held| held.czxid == *czxid));
-        self.held.retain(|item, _| !items.contains_key(item));
+        let Acknowledged(generations) = acknowledged;
+        let is_meant =
+            |item: &String, held: &mut Held| generations.get(item) == Some(&held.generation);
+        let given_up = self.held.extract_if(.., is_meant).map(|(item, held)| (item, held.czxid));
+        let given_up = given_up.collect();
         self.publish_owned();
-        self.discard(client, &items);
+        self.discard(client, &given_up);
     }
 
     fn discard(&mut self, client: &Client, items: &BTreeMap<String, Zxid>) {
@@ -319,7 +329,7 @@ impl Divider {
     fn lose_all(&mut self) {
         let lost = std::mem::take(&mut self.held).into_keys().collect();
         self.publish_owned();
-        self.note_updates(lost, &BTreeMap::new(), BTreeMap::new());
+        self.note_updates(lost, &BTreeMap::new(), Generations::new());
     }
 
     fn forget(&mut self, items: &BTreeSet<String>) {
@@ -347,7 +357,7 @@ impl Divider {
         &mut self,
         lost: BTreeSet<String>,
         acquired: &BTreeMap<String, Zxid>,
-        release: BTreeMap<String, Zxid>,
+        release: Generations,
     ) {
         if !lost.is_empty() {
             self.pending_updates.push_back(Update::Lost(lost));
