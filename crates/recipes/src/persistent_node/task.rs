@@ -246,9 +246,10 @@ impl NodeTask {
         }
         let desired = self.desired();
         // This also fires the watch, so it need not be removed.
-        match client.set(path, desired.data).await {
+        match client.set(path, desired.data).version(stat.version).await {
             Ok(_) => self.note_written(stat.czxid, desired.revision),
-            Err(error) if error.is_no_node() => {}
+            // It may be another node by now; read again.
+            Err(error) if error.is_no_node() || error.is_bad_version() => {}
             Err(error) => return Err(error),
         }
         Ok(())
