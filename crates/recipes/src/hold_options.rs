@@ -2,8 +2,8 @@
 
 use bytes::Bytes;
 use herdsman_client::{Acl, Client, ConnectionState, ErrorKind, Session};
-use tokio::time::Instant;
 
+use crate::contact::is_silent;
 use crate::error::{Error, Result};
 
 /// When a guard counts as lost. Locks, permits and leaderships default to `Disconnected`; tickets, worker ids, double
@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostWhen {
-    /// As soon as the connection is lost. Only a pause of this process can hide a loss, but every fail-over ends the
-    /// guard.
+    /// As soon as the connection is lost, even if the client then finds a read-only server. Only a pause of this
+    /// process can hide a loss, but every fail-over ends the guard.
     #[default]
     Disconnected,
     /// When no server has answered for a session timeout. The guard survives a fail-over, but another client may hold
@@ -23,15 +23,16 @@ pub enum LostWhen {
 impl LostWhen {
     /// Returns whether a hold that depends on the session can be trusted at this moment.
     pub(crate) fn trusts(self, session: &Session) -> bool {
-        !self.is_loss(session.state())
-            && session.last_contact() + session.timeout() > Instant::now()
+        !self.is_loss(session.state()) && !is_silent(session)
     }
 
     /// Returns whether this state of the session means a loss.
     pub(crate) fn is_loss(self, state: ConnectionState) -> bool {
         match state {
-            ConnectionState::Connected | ConnectionState::ReadOnly => false,
-            ConnectionState::Suspended => self == LostWhen::Disconnected,
+            ConnectionState::Connected => false,
+            ConnectionState::Suspended | ConnectionState::ReadOnly => {
+                self == LostWhen::Disconnected
+            }
             _ => true,
         }
     }

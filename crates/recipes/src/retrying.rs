@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use herdsman_client::{Client, ConnectionState, ErrorKind, RetryPolicy, Session};
+use herdsman_client::{Client, ErrorKind, RetryPolicy};
 
 use crate::error::Error;
 
@@ -30,11 +30,4 @@ pub(crate) fn must_restart(client: &Client, error: &Error) -> bool {
         _ => false,
     };
     is_lost && client.is_managed()
-}
-
-/// Resolves when nothing that depends on this session can be trusted any more: no server was heard from for a session
-/// timeout, or the session has ended.
-pub(crate) async fn session_lost(session: &Session) {
-    let is_lost = |state: ConnectionState| state == ConnectionState::Lost || state.is_final();
-    session.wait_for(is_lost).await;
 }

@@ -16,13 +16,14 @@ use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
 use super::plan::{Held, Owner, Plan, Situation};
-use super::{OwnerRecord, Release, Update, owned, owner_of};
+use super::{Holdings, OwnerRecord, Release, Update, owned, owner_of};
+use crate::contact::{live_session, session_lost};
 use crate::membership::roster::Snapshot;
 use crate::messaging::envelope::to_json;
 use crate::owned_node::OwnedNode;
 use crate::path::child;
 use crate::persistent_node::PersistentNode;
-use crate::retrying::{retrying, session_lost};
+use crate::retrying::retrying;
 
 /// The pause before another attempt at a request that a server rejected.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -65,7 +66,7 @@ pub(super) struct Divider {
     members: watch::Receiver<Snapshot<i64>>,
     owners: watch::Receiver<Snapshot<Owner>>,
     updates: mpsc::Sender<Update>,
-    owned: watch::Sender<BTreeMap<String, Zxid>>,
+    owned: watch::Sender<Holdings>,
     confirm: mpsc::UnboundedSender<Acknowledged>,
     confirmed: mpsc::UnboundedReceiver<Acknowledged>,
     held: BTreeMap<String, Held>,
@@ -94,7 +95,7 @@ impl Divider {
             members: watch::channel(Snapshot::empty()).1,
             owners: watch::channel(Snapshot::empty()).1,
             updates: mpsc::channel(1).0,
-            owned: watch::channel(BTreeMap::new()).0,
+            owned: watch::channel(Holdings::default()).0,
             confirm,
             confirmed,
             held: BTreeMap::new(),
@@ -117,7 +118,7 @@ impl Divider {
     pub(super) fn with_senders(
         self,
         updates: mpsc::Sender<Update>,
-        owned: watch::Sender<BTreeMap<String, Zxid>>,
+        owned: watch::Sender<Holdings>,
     ) -> Self {
         Divider { updates, owned, ..self }
     }
@@ -128,7 +129,7 @@ impl Divider {
         let mut latest: Option<Session> = None;
         loop {
             let session = tokio::select! {
-                session = self.client.connected_session() => session,
+                session = live_session(&self.client) => session,
                 () = updates.closed() => break,
                 Ok(place) = updates.reserve(), if !self.pending_updates.is_empty() => {
                     self.send_next(place);
@@ -197,6 +198,7 @@ impl Divider {
         self.forget(&lost);
         self.held.extend(acquired.iter().map(holds));
         let release = self.begin_release(&plan.release);
+        self.owned.send_modify(|owned| owned.session = Some(session.clone()));
         self.publish_owned();
         // Items that were lost are free, or will be: the plan did not know that yet.
         let next = if lost.is_empty() { None } else { Some(Instant::now()) };
@@ -337,13 +339,8 @@ impl Divider {
     }
 
     fn publish_owned(&self) {
-        let now: BTreeMap<String, Zxid> =
-            self.held.iter().map(|(item, held)| (item.clone(), held.czxid)).collect();
-        self.owned.send_if_modified(|owned| {
-            let is_new = *owned != now;
-            *owned = now;
-            is_new
-        });
+        let now = self.held.iter().map(|(item, held)| (item.clone(), held.czxid)).collect();
+        self.owned.send_modify(|owned| owned.items = now);
     }
 
     fn send_next(&mut self, place: mpsc::Permit<'_, Update>) {

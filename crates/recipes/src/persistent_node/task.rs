@@ -14,7 +14,7 @@ use super::pace::Pace;
 use super::sequential::SequentialCreation;
 use super::spec::Spec;
 use super::{Desired, End, OnForeignNode, Presence, Report};
-use crate::retrying::session_lost;
+use crate::contact::{live_session, session_lost};
 
 pub(super) struct NodeTask {
     pub(super) client: Client,
@@ -84,7 +84,7 @@ impl NodeTask {
             if let Some(end) = self.desired.borrow_and_update().end {
                 return Ok(end);
             }
-            let connected = self.client.connected_session();
+            let connected = live_session(&self.client);
             let session = tokio::select! {
                 session = connected => session?,
                 _ = self.desired.changed() => continue,

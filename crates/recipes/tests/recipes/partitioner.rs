@@ -271,6 +271,18 @@ async fn a_confirmation_from_before_a_loss_gives_up_nothing() {
     assert_eq!(tokens(&a), before);
 }
 
+/// The member's task cannot notice it while the program blocks its thread.
+#[tokio::test]
+async fn a_blocked_program_owns_nothing_after_a_session_timeout() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let mut a = join(&zk, "a", 2).await;
+    acquired(&mut a).await;
+    assert_eq!(a.owned().len(), 2);
+    std::thread::sleep(zk.session().timeout());
+    assert_eq!(a.owned(), []);
+}
+
 #[tokio::test]
 async fn a_deleted_owner_node_is_a_lost_item() {
     let server = TestServer::start();
