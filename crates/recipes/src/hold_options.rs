@@ -1,7 +1,7 @@
 //! Settings of all recipes with guards.
 
 use bytes::Bytes;
-use herdsman_client::{Acl, Client, ConnectionState, ErrorKind, Session};
+use herdsman_client::{Acl, Client, ConnectionState, Session};
 
 use crate::contact::is_silent;
 use crate::error::{Error, Result};
@@ -153,14 +153,9 @@ impl Holder {
         loop {
             let session = self.client.connected_session().await?;
             match attempt(session).await {
-                Err(error) if is_over(&error) && self.client.is_managed() => {}
+                Err(error) if error.is_session_expired() && self.client.is_managed() => {}
                 done => return done,
             }
         }
     }
-}
-
-/// Returns whether the session has ended.
-fn is_over(error: &Error) -> bool {
-    error.client_kind() == Some(&ErrorKind::SessionExpired)
 }
