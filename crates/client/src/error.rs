@@ -378,7 +378,7 @@ impl std::error::Error for Error {
     }
 }
 
-/// Turns "the znode does not exist" into `None`, for results of reads.
+/// Turns "the znode does not exist" into `None`, for results of reads, and of recipes with their own errors.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -391,15 +391,20 @@ impl std::error::Error for Error {
 /// assert_eq!(limit, None);
 /// # Ok(()) }
 /// ```
-pub trait Optional<T> {
+pub trait Optional<E = Error> {
+    /// What is read.
+    type Output;
+
     /// `Ok(None)` if the znode does not exist.
     ///
     /// # Errors
     /// Every failure of another kind than [`ErrorKind::NoNode`].
-    fn optional(self) -> Result<Option<T>>;
+    fn optional(self) -> Result<Option<Self::Output>, E>;
 }
 
-impl<T> Optional<T> for Result<T> {
+impl<T> Optional for Result<T> {
+    type Output = T;
+
     fn optional(self) -> Result<Option<T>> {
         match self {
             Ok(output) => Ok(Some(output)),

@@ -251,7 +251,8 @@ impl Session {
 
     /// Returns when the last request that got a reply was sent: the session was alive then, and
     /// [`Session::timeout`] later the servers may end it. The reply itself came later than this,
-    /// but servers count from the request.
+    /// but servers count from the request. Replies of a read-only server do not count: the other
+    /// servers may have ended the session without it.
     #[must_use]
     pub fn last_contact(&self) -> Instant {
         self.shared().identity().last_confirmed

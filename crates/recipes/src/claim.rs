@@ -25,7 +25,7 @@ use uuid::Uuid;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::{Holder, LostWhen};
-use crate::owned_node::Incarnation;
+use crate::owned_node::{Incarnation, OwnedNode};
 use crate::path::child;
 use crate::retrying::retrying;
 
@@ -171,12 +171,16 @@ impl Claim {
         let [marker, node, fence] =
             [&self.marker, &self.path, &self.fence].map(|path| client.exists(path).send());
         let (marker, node, fence) = (marker.await?, node.await?, fence.await?);
-        if let (Some(marker), Some(stat), Some(fence)) = (marker, node, fence)
+        if let (Some(marker), Some(stat)) = (marker, node)
             && stat.czxid == marker.czxid
-            && fence.mzxid == marker.czxid
         {
-            let created = Created { path: self.path.clone(), stat };
-            return Ok(Some(self.hold(created, &fence)));
+            if let Some(fence) = fence.filter(|fence| fence.mzxid == marker.czxid) {
+                let created = Created { path: self.path.clone(), stat };
+                return Ok(Some(self.hold(created, &fence)));
+            }
+            // The fence was written to by hand, so its version no longer shows which one is ours.
+            OwnedNode::at_reused_path(self.client.clone(), &self.path, stat.czxid)
+                .remove_in_background();
         }
         self.client.delete(&self.marker).in_background();
         Ok(None)

@@ -1,6 +1,6 @@
 //! Errors of recipes.
 
-use herdsman_client::{ErrorKind, Outcome};
+use herdsman_client::{ErrorKind, Optional, Outcome};
 
 /// The result of a recipe.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -67,12 +67,57 @@ impl Error {
         }
     }
 
+    /// Returns the path of the failed operation or of the unreadable data, if it is known.
+    #[must_use]
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Error::Client(error) => error.path(),
+            Error::Codec { path, .. } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// A znode does not exist: [`ErrorKind::NoNode`]. For reads where that is not a failure, [`Optional`] makes `None`
+    /// of it:
+    ///
+    /// ```
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let server = herdsman_testing::TestServer::start();
+    /// # let zk = herdsman_client::Client::connect(&server.connect_string()).await?;
+    /// use herdsman_client::Optional;
+    ///
+    /// let limit = async { Ok::<_, herdsman_recipes::Error>(zk.get("/app/limit").await?.data) };
+    /// assert_eq!(limit.await.optional()?, None);
+    /// # Ok::<_, herdsman_recipes::Error>(()) }).unwrap();
+    /// ```
+    #[must_use]
+    pub fn is_no_node(&self) -> bool {
+        self.client_kind() == Some(&ErrorKind::NoNode)
+    }
+
+    /// The session has expired: [`ErrorKind::SessionExpired`].
+    #[must_use]
+    pub fn is_session_expired(&self) -> bool {
+        self.client_kind() == Some(&ErrorKind::SessionExpired)
+    }
+
     /// Returns the kind of the client's error, if it is one.
     #[must_use]
     pub fn client_kind(&self) -> Option<&ErrorKind> {
         match self {
             Error::Client(error) => Some(error.kind()),
             _ => None,
+        }
+    }
+}
+
+impl<T> Optional<Error> for Result<T> {
+    type Output = T;
+
+    fn optional(self) -> Result<Option<T>> {
+        match self {
+            Err(error) if error.is_no_node() => Ok(None),
+            found => found.map(Some),
         }
     }
 }

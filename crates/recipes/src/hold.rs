@@ -14,6 +14,7 @@ use herdsman_client::{Client, Created, Fenced, Op, Session};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
+use crate::contact::silent;
 use crate::error::{Error, Result};
 use crate::guard::run_until;
 use crate::hold_options::LostWhen;
@@ -189,7 +190,10 @@ impl Hold {
 
     async fn session_lost(&self) {
         let is_lost = |state| self.lost_when.is_loss(state);
-        self.session.wait_for(is_lost).await;
+        tokio::select! {
+            () = silent(&self.session) => {}
+            _ = self.session.wait_for(is_lost) => {}
+        }
     }
 
     async fn expired(&self) {

@@ -1,9 +1,9 @@
 //! Settings of all recipes with guards.
 
 use bytes::Bytes;
-use herdsman_client::{Acl, Client, ConnectionState, ErrorKind, Session};
-use tokio::time::Instant;
+use herdsman_client::{Acl, Client, ConnectionState, Session};
 
+use crate::contact::is_silent;
 use crate::error::{Error, Result};
 
 /// When a guard counts as lost. Locks, permits and leaderships default to `Disconnected`; tickets, worker ids, double
@@ -11,8 +11,8 @@ use crate::error::{Error, Result};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LostWhen {
-    /// As soon as the connection is lost. Only a pause of this process can hide a loss, but every fail-over ends the
-    /// guard.
+    /// As soon as the connection is lost, even if the client then finds a read-only server. Only a pause of this
+    /// process can hide a loss, but every fail-over ends the guard.
     #[default]
     Disconnected,
     /// When no server has answered for a session timeout. The guard survives a fail-over, but another client may hold
@@ -23,15 +23,16 @@ pub enum LostWhen {
 impl LostWhen {
     /// Returns whether a hold that depends on the session can be trusted at this moment.
     pub(crate) fn trusts(self, session: &Session) -> bool {
-        !self.is_loss(session.state())
-            && session.last_contact() + session.timeout() > Instant::now()
+        !self.is_loss(session.state()) && !is_silent(session)
     }
 
     /// Returns whether this state of the session means a loss.
     pub(crate) fn is_loss(self, state: ConnectionState) -> bool {
         match state {
-            ConnectionState::Connected | ConnectionState::ReadOnly => false,
-            ConnectionState::Suspended => self == LostWhen::Disconnected,
+            ConnectionState::Connected => false,
+            ConnectionState::Suspended | ConnectionState::ReadOnly => {
+                self == LostWhen::Disconnected
+            }
             _ => true,
         }
     }
@@ -152,14 +153,9 @@ impl Holder {
         loop {
             let session = self.client.connected_session().await?;
             match attempt(session).await {
-                Err(error) if is_over(&error) && self.client.is_managed() => {}
+                Err(error) if error.is_session_expired() && self.client.is_managed() => {}
                 done => return done,
             }
         }
     }
-}
-
-/// Returns whether the session has ended.
-fn is_over(error: &Error) -> bool {
-    error.client_kind() == Some(&ErrorKind::SessionExpired)
 }

@@ -14,6 +14,7 @@ mod claim;
 pub mod codec;
 mod conditional_set;
 pub mod config;
+mod contact;
 pub mod counter;
 pub mod discovery;
 pub mod election;

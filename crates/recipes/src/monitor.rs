@@ -9,9 +9,9 @@
 //!
 //! **Clocks.** No two clocks are compared. A machine is stale when the monitor has seen no write of it for
 //! `stale_after`, by the monitor's own monotonic clock, and only time in which the monitor was connected counts: no
-//! machine is called stale because the monitor was disconnected. The price: after a monitor's start or reconnection
-//! it takes a full `stale_after` until a hanging machine is noticed. The `reportedAt` of the reporter's clock and the
-//! server's `mtime` are only for display.
+//! machine is called stale because the monitor was disconnected. Nor because it was paused: before that, the
+//! machine's node is read. The price: after a monitor's start or reconnection it takes a full `stale_after` until a
+//! hanging machine is noticed. The `reportedAt` of the reporter's clock and the server's `mtime` are only for display.
 
 mod staleness;
 
@@ -34,6 +34,7 @@ use crate::membership::changes::changes_from_nothing;
 use crate::membership::roster::{Content, Roster};
 use crate::path::{self, check_name, child};
 use crate::persistent_node::PersistentNode;
+use crate::retrying::retrying;
 use staleness::Staleness;
 
 /// The report of a machine.
@@ -150,7 +151,9 @@ pub enum MonitorEvent<T> {
 /// Monitors the machines below a path.
 #[derive(Debug)]
 pub struct Monitor<T> {
+    /// The client, with endless retries.
     client: Client,
+    path: String,
     changes: Events<Change<Machine<T>>>,
     connection: ConnectionEvents,
     machines: BTreeMap<String, Arc<Machine<T>>>,
@@ -173,7 +176,8 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
         };
         let roster = Roster::open(client, path, Content::Data(Box::new(read))).await?;
         Ok(Monitor {
-            client: client.clone(),
+            client: retrying(client),
+            path: path.to_owned(),
             changes: changes_from_nothing(&roster),
             connection,
             machines: BTreeMap::new(),
@@ -196,16 +200,19 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
     /// Returns the next event; `None` when the client is closed. Cancel-safe.
     pub async fn next(&mut self) -> Option<MonitorEvent<T>> {
         loop {
-            let deadline = self.staleness.next_deadline();
-            let silent = pin!(sleep_at(deadline));
+            let overdue =
+                pin!(overdue(self.client.clone(), self.path.clone(), self.first_deadline()));
             tokio::select! {
                 biased;
                 Some(event) = self.connection.next() => self.note_connection(event),
                 change = self.changes.next() => return change.map(|change| self.note(change)),
-                () = silent => {
-                    if let Some(machine) = self.first_stale() {
+                (machine, is_silent) = overdue => {
+                    if is_silent {
+                        self.staleness.note_stale(&machine.id);
                         return Some(MonitorEvent::Stale(machine));
                     }
+                    // Its report, or that it has left, will be the next change.
+                    self.staleness.note_seen(&machine.id, Instant::now());
                 }
             }
         }
@@ -222,13 +229,10 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
         }
     }
 
-    fn first_stale(&mut self) -> Option<Arc<Machine<T>>> {
-        if !self.client.state().is_connected() {
-            self.staleness.restart(Instant::now());
-            return None;
-        }
-        let id = self.staleness.take_overdue(Instant::now())?;
-        self.machines.get(&id).cloned()
+    /// Returns the machine that becomes stale first if nothing is heard from it, and when.
+    fn first_deadline(&self) -> Option<(Arc<Machine<T>>, Instant)> {
+        let (id, deadline) = self.staleness.next_deadline()?;
+        self.machines.get(id).map(|machine| (machine.clone(), deadline))
     }
 
     fn note(&mut self, change: Change<Machine<T>>) -> MonitorEvent<T> {
@@ -256,9 +260,22 @@ impl<T: DeserializeOwned + Send + Sync + 'static> Monitor<T> {
     }
 }
 
-async fn sleep_at(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
+/// Waits for the machine's deadline, and then for a connection. Returns whether the machine has really published
+/// nothing: if this program was paused, or its server is behind, its reports were not read yet.
+async fn overdue<T>(
+    client: Client,
+    directory: String,
+    next: Option<(Arc<Machine<T>>, Instant)>,
+) -> (Arc<Machine<T>>, bool) {
+    let Some((machine, deadline)) = next else {
+        return std::future::pending().await;
+    };
+    sleep_until(deadline).await;
+    let path = child(&directory, &machine.id);
+    let (synced, stat) = (client.sync(&path).send(), client.exists(&path).send());
+    let is_silent = match (synced.await, stat.await) {
+        (Ok(_), Ok(Some(stat))) => stat.mzxid == machine.stat.mzxid,
+        _ => false,
+    };
+    (machine, is_silent)
 }

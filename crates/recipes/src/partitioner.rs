@@ -33,17 +33,18 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_core::Stream;
-use herdsman_client::{Client, Node, Zxid};
+use herdsman_client::{Client, Node, Session, Zxid};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
+use crate::contact::is_silent;
 use crate::error::{Error, Result};
 use crate::membership::roster::{Content, Roster};
 use crate::messaging::envelope::from_json;
 use crate::path::{self, check_name, child};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
-use divider::{Acknowledged, Directories, Divider};
+use divider::{Acknowledged, Directories, Divider, Generations};
 use plan::Owner;
 
 /// Updates that wait for a slow reader. Beyond that, the member acquires nothing until they are read.
@@ -75,7 +76,7 @@ pub enum Update {
 #[derive(Debug)]
 #[must_use = "the items are released when this is dropped"]
 pub struct Release {
-    items: BTreeMap<String, Zxid>,
+    items: Generations,
     /// At most one message is sent for each `Release`, and there is at most one `Release` for each item.
     confirm: mpsc::UnboundedSender<Acknowledged>,
 }
@@ -129,7 +130,7 @@ impl PartitionerOptions {
         let node = node.on_foreign_node(OnForeignNode::Wait).start()?;
         node.wait_until_present().await?;
         let (updates, updates_seen) = mpsc::channel(UPDATES_MAX);
-        let (owned, owned_seen) = watch::channel(BTreeMap::new());
+        let (owned, owned_seen) = watch::channel(Holdings::default());
         let PartitionerOptions { client, member, settle, .. } = self;
         let divider = Divider::new(client, member, items, directories)
             .with_snapshots(roster.subscribe(), owners.subscribe())
@@ -166,6 +167,14 @@ struct OwnerRecord {
     nonce: String,
 }
 
+/// What a member owns.
+#[derive(Debug, Default)]
+struct Holdings {
+    /// The session on which all of it depends.
+    session: Option<Session>,
+    items: BTreeMap<String, Zxid>,
+}
+
 /// Returns the owner of an item. A node of another kind has an owner that matches no member.
 fn owner_of(item: &str, node: &Node) -> Owner {
     let OwnerRecord { member, nonce } = from_json(item, &node.data).unwrap_or_default();
@@ -196,7 +205,7 @@ fn owner_of(item: &str, node: &Node) -> Owner {
 #[must_use = "all items are released when this is dropped"]
 pub struct Partitioner {
     updates: mpsc::Receiver<Update>,
-    owned: watch::Receiver<BTreeMap<String, Zxid>>,
+    owned: watch::Receiver<Holdings>,
     task: JoinHandle<()>,
 }
 
@@ -222,10 +231,14 @@ impl Partitioner {
         self.updates.recv().await
     }
 
-    /// Returns the items that this member owns now, even if the update that reports them was not read yet.
+    /// Returns the items that this member owns now, as far as this process can know, even if the update that reports
+    /// them was not read yet: none when no server has answered for a session timeout.
     #[must_use]
     pub fn owned(&self) -> Vec<Owned> {
-        self.owned.borrow().iter().map(|(item, czxid)| owned(item, *czxid)).collect()
+        let Holdings { session, items } = &*self.owned.borrow();
+        let is_trusted = session.as_ref().is_some_and(|session| !is_silent(session));
+        let items = items.iter().filter(|_| is_trusted);
+        items.map(|(item, czxid)| owned(item, *czxid)).collect()
     }
 
     /// Releases all items and leaves, and waits until that is done or there is no connection to do it with. Stop

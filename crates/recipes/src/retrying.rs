@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use herdsman_client::{Client, ConnectionState, ErrorKind, RetryPolicy, Session};
+use herdsman_client::{Client, ErrorKind, RetryPolicy};
 
 use crate::error::Error;
 
@@ -20,6 +20,12 @@ pub(crate) fn retrying(client: &Client) -> Client {
     client.with_retry(RetryPolicy::forever(PAUSE)).with_deadline(NO_DEADLINE)
 }
 
+/// Returns whether a call that failed may succeed when it is made again: in the same session or, with a managed client,
+/// in the next one. Whether it may be made again is another question.
+pub(crate) fn may_succeed_later(client: &Client, error: &herdsman_client::Error) -> bool {
+    error.is_retriable() && (client.is_managed() || !error.is_session_expired())
+}
+
 /// Returns whether a recipe that promises to continue starts again after this error: what it held is lost, with its
 /// session or without, and the client continues in another session. A lost connection means the same here, because a
 /// retrying client reports it only when the session has ended meanwhile.
@@ -30,11 +36,4 @@ pub(crate) fn must_restart(client: &Client, error: &Error) -> bool {
         _ => false,
     };
     is_lost && client.is_managed()
-}
-
-/// Resolves when nothing that depends on this session can be trusted any more: no server was heard from for a session
-/// timeout, or the session has ended.
-pub(crate) async fn session_lost(session: &Session) {
-    let is_lost = |state: ConnectionState| state == ConnectionState::Lost || state.is_final();
-    session.wait_for(is_lost).await;
 }

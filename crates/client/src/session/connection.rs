@@ -4,8 +4,9 @@
 //! callers, events to watches. Servers reply in the order in which requests were sent; a reply out of
 //! order is a protocol error and ends the connection.
 //!
-//! The connection is closed when the server has sent nothing for two thirds of the session timeout, so
-//! that a third is left to find another server. Apache: `ClientCnxn.SendThread`.
+//! The connection is closed when the server has sent no part of a reply for two thirds of the session
+//! timeout, so that a third is left to find another server. Events do not count, as they do in Apache's
+//! `ClientCnxn.SendThread`: they also arrive from a server that no longer receives from us.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -79,10 +80,16 @@ struct ProtocolState {
     last_zxid: Zxid,
     /// The last request of each batch taken from the queue, and when it was taken.
     batches: VecDeque<(Xid, Instant)>,
+    /// When bytes of a reply were last received.
     heard: Instant,
+    /// Whether a reply was received since this was last reset.
+    has_replied: bool,
     sent: Instant,
-    /// When the oldest ping without a reply was sent.
-    pinged: Option<Instant>,
+    /// When the pings without a reply were sent.
+    pings: VecDeque<Instant>,
+    /// Whether replies prove that the session is alive. A server without a quorum does not know what the
+    /// others have decided.
+    has_quorum: bool,
     /// Bytes still to come of a reply that is too large.
     to_skip: usize,
     timeout: Duration,
@@ -105,8 +112,10 @@ impl Connection {
             last_zxid: task.last_zxid,
             batches: VecDeque::new(),
             heard: now,
+            has_replied: false,
             sent: now,
-            pinged: None,
+            pings: VecDeque::new(),
+            has_quorum: attached.response.read_only != Some(true),
             to_skip: 0,
         };
         protocol.present_credentials();
@@ -323,15 +332,24 @@ impl ProtocolState {
         match received {
             Ok(0) => Err(ConnectionEnd::Broken("the server closed the connection".to_owned())),
             Ok(_) => {
-                self.heard = Instant::now();
-                self.receive()
+                self.receive()?;
+                if std::mem::take(&mut self.has_replied) || self.is_receiving_reply() {
+                    self.heard = Instant::now();
+                }
+                Ok(())
             }
             Err(error) => Err(ConnectionEnd::Broken(error.to_string())),
         }
     }
 
+    /// Whether part of a reply has been received.
+    fn is_receiving_reply(&self) -> bool {
+        let xid = self.inbox.get(4..8);
+        self.to_skip > 0 || xid.is_some_and(|xid| xid != Xid::NOTIFICATION.0.to_be_bytes())
+    }
+
     /// When the timer fires next: for a ping after a third of the timeout without a request, and to give
-    /// up after two thirds of it without a byte from the server.
+    /// up after two thirds of it without a byte of a reply.
     fn next_deadline(&self) -> Instant {
         (self.sent + self.timeout / 3).min(self.heard + self.timeout * 2 / 3)
     }
@@ -339,11 +357,13 @@ impl ProtocolState {
     fn on_timer(&mut self) -> Result<(), ConnectionEnd> {
         let now = Instant::now();
         if now >= self.heard + self.timeout * 2 / 3 {
-            return Err(ConnectionEnd::Broken("timed out: the server has sent nothing".to_owned()));
+            return Err(ConnectionEnd::Broken(
+                "timed out: the server has replied to nothing".to_owned(),
+            ));
         }
         if now >= self.sent + self.timeout / 3 {
             self.sent = now;
-            self.pinged.get_or_insert(now);
+            self.pings.push_back(now);
             // After the bytes that are being written, before queued requests.
             return request_queue::encode(&mut self.outbox, Xid::PING, &Request::Ping, usize::MAX)
                 .map_err(|error| ConnectionEnd::Broken(error.to_string()));
@@ -385,6 +405,7 @@ impl ProtocolState {
     /// Fails the request of a reply that is too large, and skips the rest of the reply.
     fn on_oversized(&mut self, bytes: usize) -> Result<(), ConnectionEnd> {
         let limit = self.shared.options.reply_bytes_max;
+        self.has_replied = true;
         self.inbox.advance(4);
         let header = self.inbox.split_to(ReplyHeader::BYTES);
         self.to_skip = bytes.saturating_sub(ReplyHeader::BYTES);
@@ -413,11 +434,12 @@ impl ProtocolState {
             return Err(ConnectionEnd::Broken("a reply without a header".to_owned()));
         };
         frame.advance(ReplyHeader::BYTES);
+        self.has_replied |= xid != Xid::NOTIFICATION;
         match xid {
             Xid::NOTIFICATION => self.on_event(zxid, &frame),
             Xid::PING => {
-                if let Some(pinged) = self.pinged.take() {
-                    self.confirm_alive(pinged);
+                if let Some(sent) = self.pings.pop_front() {
+                    self.confirm_alive(sent);
                 }
             }
             Xid::SET_WATCHES => self.on_watches_set(),
@@ -501,7 +523,10 @@ impl ProtocolState {
     /// Records that a request sent at this moment got a reply, so the session was alive then. The arrival of
     /// the reply would be too late: the server counts from the request.
     fn confirm_alive(&self, sent: Instant) {
-        self.shared.identity.lock().last_confirmed = sent;
+        if self.has_quorum {
+            let mut identity = self.shared.identity.lock();
+            identity.last_confirmed = identity.last_confirmed.max(sent);
+        }
     }
 
     fn settle(&self, mut pending: PendingRequest, error: i32, body: Bytes) {

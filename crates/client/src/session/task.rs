@@ -272,11 +272,14 @@ impl SessionTask {
         let mut identity = self.shared.identity.lock();
         let is_new = identity.session != session
             || self.shared.states.state() == ConnectionState::Connecting;
+        let is_read_only = response.read_only == Some(true);
+        let last_confirmed =
+            if is_read_only { identity.last_confirmed } else { attached.requested };
         *identity = SessionIdentity {
             session,
             password: response.password,
             timeout: Duration::from_millis(u64::from(response.timeout_ms.unsigned_abs())),
-            last_confirmed: attached.requested,
+            last_confirmed,
         };
         drop(identity);
         self.hosts.succeeded();
@@ -292,7 +295,7 @@ impl SessionTask {
                 self.failed_returns = self.failed_returns.saturating_add(1);
             }
         }
-        if response.read_only == Some(true) {
+        if is_read_only {
             return (ConnectionState::ReadOnly, ConnectionEvent::ReadOnly);
         }
         self.known_to_quorum = true;

@@ -8,7 +8,7 @@ use herdsman_proto::OpCode;
 use herdsman_testing::proxy::{Fault, Rule};
 use herdsman_testing::{TestEnsemble, TestProxy, TestServer};
 
-use crate::world::{World, eventually, kind, next, options, within};
+use crate::world::{World, connect, eventually, kind, next, options, within};
 
 fn servers(ensemble: &TestEnsemble) -> String {
     let addresses: Vec<_> = ensemble.ids().map(|id| ensemble.address(id).to_string()).collect();
@@ -55,6 +55,33 @@ async fn a_session_moves_to_another_server_with_all_it_has() {
     assert!(changed.await);
     within(watch).await.unwrap();
     zk.close().await.unwrap();
+}
+
+/// Events still arrive from a server that no longer receives from us. They used to keep the connection open until the
+/// session had expired.
+#[tokio::test]
+async fn a_server_that_sends_only_events_is_given_up_in_time() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let other = connect(&server.connect_string()).await;
+    let short = options().session_timeout(Duration::from_secs(6));
+    let zk = within(short.connect(&proxy.connect_string())).await.unwrap();
+    let (session, mut events) = (zk.session().id(), zk.events());
+    other.create("/a", "").await.unwrap();
+    let _watch = zk.watch("/a").await.unwrap();
+    let held = proxy.once(OpCode::Ping, Fault::HoldRequest);
+    within(held.until_fired()).await;
+    let sending = async {
+        loop {
+            other.set("/a", "").await.unwrap();
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::select! {
+        () = sending => unreachable!("it never ends"),
+        event = next(&mut events) => assert_eq!(event, Suspended),
+    }
+    assert_eq!(next(&mut events).await, Reconnected { session });
 }
 
 #[tokio::test]

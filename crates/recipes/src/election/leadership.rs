@@ -14,6 +14,7 @@ use crate::error::Result;
 use crate::guard::{Guard, run_until};
 use crate::hold::Hold;
 use crate::hold_options::LostWhen;
+use crate::retrying::retrying;
 
 /// The facts of one term; cheap to clone. Keeping one does not keep the leadership.
 #[derive(Clone, Debug)]
@@ -175,7 +176,9 @@ impl Leadership {
         if self.term.session().wait_for(is_known).await.is_final() {
             return false;
         }
-        let is_still_held = self.hold.is_there().await.unwrap_or(false);
+        // This may be a different server, which is behind.
+        let is_in_sync = retrying(self.hold.client()).sync(self.hold.path()).await.is_ok();
+        let is_still_held = is_in_sync && self.hold.is_there().await.unwrap_or(false);
         if is_still_held {
             self.term_events.regained();
         }

@@ -205,7 +205,7 @@ impl WriteGuard {
             Layout::Kazoo => {
                 create(&format!("{marker}{rest}")).protected_by(Uuid::new_v4().simple().to_string())
             }
-            // Session and number make the name unique.
+            // Session and number make the name unique, as long as the directory exists.
             Layout::Apache => create(rest).protected_by(marker.to_owned()),
         };
         let created = match create.await {
@@ -214,7 +214,12 @@ impl WriteGuard {
             created => created?,
         };
         let (client, session) = (hold.client().clone(), hold.session().clone());
-        let read = ReadGuard { hold: Hold::new(client, session, created, line.holder.lost_when) };
+        let lost_when = line.holder.lost_when;
+        let reader = match line.layout {
+            Layout::Apache => Hold::at_reused_path(client, session, &created, lost_when),
+            _ => Hold::new(client, session, created, lost_when),
+        };
+        let read = ReadGuard { hold: reader };
         hold.release().await?;
         Ok(read)
     }

@@ -20,7 +20,7 @@ use super::deadlock::{find_locks, queues, read_confirmed};
 use super::revocation;
 use crate::error::{Error, Result};
 use crate::path::{self, child};
-use crate::retrying::retrying;
+use crate::retrying::{may_succeed_later, retrying};
 use crate::wait_for::{ContenderState, Deadlock, LockQueue, Obstacle, Wait, WaitForGraph};
 
 /// What to do about a deadlock.
@@ -126,7 +126,7 @@ impl DeadlockWatchdog {
             }
             self.has_scanned = true;
             match self.scan().await {
-                Err(error) if is_transient(&error) => {
+                Err(Error::Client(error)) if may_succeed_later(&self.client, &error) => {
                     tracing::debug!(%error, "the scan for deadlocks failed; trying again later");
                 }
                 scanned => scanned?,
@@ -204,9 +204,4 @@ impl DeadlockWatchdog {
         self.asked.insert(path.clone());
         Ok(was_there.then_some((path, youngest)))
     }
-}
-
-/// Returns whether the session has ended, and the client has another one.
-fn is_transient(error: &Error) -> bool {
-    matches!(error, Error::Client(error) if error.is_retriable())
 }

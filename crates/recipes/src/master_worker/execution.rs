@@ -100,7 +100,14 @@ impl Execution {
         let (reports, reported) = watch::channel(None);
         // Dropped when the attempt has ended, in whatever way.
         let (_going_on, over) = watch::channel(());
-        let task = Task::new(self.name.task.clone(), payload, attempt, reports, over);
+        let task = Task::new(
+            self.name.task.clone(),
+            payload,
+            attempt,
+            self.client.session(),
+            reports,
+            over,
+        );
         // A separate task, because a handler that panics must not end the worker.
         let mut handler = JoinSet::new();
         handler.spawn(work(task));

@@ -6,11 +6,12 @@
 use herdsman_client::{Client, Node, Watch};
 use tokio::sync::watch;
 
-use super::nodes::{Assignment, Paths, State, Status, has_future};
+use super::nodes::{Assignment, Paths, State, Status};
 use super::task::{TaskId, TaskStatus};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::messaging::envelope::from_json;
+use crate::retrying::may_succeed_later;
 
 /// Reads the status once.
 pub(super) async fn read_status(
@@ -99,7 +100,7 @@ impl Follower<'_> {
     /// Continues after the end of a session if another one follows.
     fn continue_after<T>(&self, event: herdsman_client::Result<T>) -> Result<()> {
         match event {
-            Err(error) if error.is_retriable() && has_future(&self.client, &error) => Ok(()),
+            Err(error) if may_succeed_later(&self.client, &error) => Ok(()),
             Err(error) => Err(error.into()),
             Ok(_) => Ok(()),
         }

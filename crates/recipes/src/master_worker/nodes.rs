@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::messaging::Progress;
 use crate::messaging::envelope::{decode_envelope, encode_envelope};
 use crate::path;
+use crate::retrying::may_succeed_later;
 
 /// The paths of the nodes.
 #[derive(Clone, Debug)]
@@ -73,18 +74,13 @@ impl Paths {
             loop {
                 match client.ensure(&path, Lifetime::Persistent).await {
                     // Creating it twice does no harm.
-                    Err(error) if error.is_retriable() && has_future(client, &error) => {}
+                    Err(error) if may_succeed_later(client, &error) => {}
                     made => break made?,
                 }
             }
         }
         Ok(())
     }
-}
-
-/// Returns whether a call that failed with a retriable error may succeed on this client.
-pub(super) fn has_future(client: &Client, error: &herdsman_client::Error) -> bool {
-    client.is_managed() || *error.kind() != herdsman_client::ErrorKind::SessionExpired
 }
 
 /// The data of `status/<task>`.

@@ -14,7 +14,7 @@ use super::task::{Ending, TaskId, TaskStatus};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::messaging::envelope::{from_json, user_json};
-use crate::retrying::retrying;
+use crate::retrying::{may_succeed_later, retrying};
 
 /// The maximum size of a payload and of a result: less than a znode's limit, so that a step of the task that moves it
 /// fits into one request.
@@ -98,7 +98,7 @@ impl Submitter {
                 Err(error) if error.is_no_node() => {
                     self.paths.make(&self.client).await?;
                 }
-                Err(error) if self.may_repeat(&error) => {}
+                Err(error) if may_succeed_later(&self.client, &error) => {}
                 Err(error) => return Err(error.into()),
             }
         }
@@ -129,7 +129,9 @@ impl Submitter {
                     known?;
                     // Whatever ended the watch, read again.
                     match watch.await {
-                        Err(error) if !self.may_repeat(&error) => return Err(error.into()),
+                        Err(error) if !may_succeed_later(&self.client, &error) => {
+                            return Err(error.into());
+                        }
                         _ => continue,
                     }
                 }
@@ -157,7 +159,7 @@ impl Submitter {
     pub async fn forget(&self, task: &TaskId) -> Result<()> {
         loop {
             let now = match self.read_status(task).await {
-                Err(error) if error.client_kind() == Some(&ErrorKind::NoNode) => return Ok(()),
+                Err(error) if error.is_no_node() => return Ok(()),
                 now => now?,
             };
             if !now.status.state.is_final() {
@@ -205,13 +207,9 @@ impl Submitter {
     /// Sends the writes of a step. Fails only if reading again cannot help.
     async fn try_step(&self, ops: Vec<Op>) -> Result<()> {
         match self.client.transaction(ops).await {
-            Err(error) if is_race(&error) || self.may_repeat(&error) => Ok(()),
+            Err(error) if is_race(&error) || may_succeed_later(&self.client, &error) => Ok(()),
             done => Ok(done.map(drop)?),
         }
-    }
-
-    fn may_repeat(&self, error: &herdsman_client::Error) -> bool {
-        error.is_retriable() && super::nodes::has_future(&self.client, error)
     }
 }
 

@@ -23,11 +23,12 @@ use super::execution::{Attempt, Attempted, Execution};
 use super::nodes::{Assignment, AssignmentName, Paths, WorkerRecord};
 use super::registration::Registration;
 use super::task::{Failure, TaskId};
+use crate::contact::{is_silent, live_session, session_lost};
 use crate::error::{Error, Result};
 use crate::messaging::Progress;
 use crate::messaging::envelope::{from_json, to_json, user_json};
 use crate::path;
-use crate::retrying::{retrying, session_lost};
+use crate::retrying::retrying;
 
 /// The user's handler, with its type erased.
 pub(super) type Work =
@@ -42,6 +43,7 @@ pub struct Task {
     attempts_max: u32,
     token: u64,
     fenced: Fenced,
+    session: Session,
     reports: watch::Sender<Option<Progress>>,
     /// Closed when the attempt has ended.
     over: watch::Receiver<()>,
@@ -52,12 +54,13 @@ impl Task {
         id: TaskId,
         payload: Bytes,
         attempt: &Attempt,
+        session: Session,
         reports: watch::Sender<Option<Progress>>,
         over: watch::Receiver<()>,
     ) -> Self {
         let Assignment { attempt: number, attempts_max, .. } = attempt.assignment;
         let (token, fenced) = (attempt.token, attempt.fenced.clone());
-        Task { id, payload, attempt: number, attempts_max, token, fenced, reports, over }
+        Task { id, payload, attempt: number, attempts_max, token, fenced, session, reports, over }
     }
 
     /// Returns its id.
@@ -106,7 +109,7 @@ impl Task {
     /// Returns whether this attempt has ended, as far as this process can know: see [`Task::lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {
-        self.over.has_changed().is_err()
+        self.over.has_changed().is_err() || is_silent(&self.session)
     }
 
     /// Resolves when the work must stop, because another worker may do it now: no server was heard from for a session
@@ -114,8 +117,13 @@ impl Task {
     /// this is for work that it has started elsewhere, for example in a thread. Also resolves when the handler has
     /// returned.
     pub async fn lost(&self) {
-        // Nothing is ever sent.
-        let _ = self.over.clone().changed().await;
+        let mut over = self.over.clone();
+        tokio::select! {
+            // Nothing is ever sent.
+            _ = over.changed() => {}
+            // The worker cannot notice it while the handler blocks its thread.
+            () = session_lost(&self.session) => {}
+        }
     }
 
     /// Reports progress to clients that follow the task. Never waits: a report that was not written yet is replaced.
@@ -228,7 +236,7 @@ impl Worker {
             return Err(Error::invalid("a worker must take at least one task"));
         }
         loop {
-            let session = self.client.connected_session().await?;
+            let session = live_session(&self.client).await?;
             match self.run_in(&session, &work).await {
                 Err(error) if *error.kind() == ErrorKind::SessionExpired => {
                     if !self.client.is_managed() {

@@ -17,9 +17,10 @@ use tokio::task::JoinSet;
 
 use super::commands::{Ack, Address, CommandId, Paths, Position, check_client};
 use super::envelope::{decode_envelope, from_json, to_json};
+use crate::contact::{live_session, session_lost};
 use crate::error::{Error, Result};
 use crate::persistent_node::{OnForeignNode, PersistentNode};
-use crate::retrying::{must_restart, retrying, session_lost};
+use crate::retrying::{must_restart, retrying};
 use crate::until_known::{unless, until_known};
 
 /// The maximum size of an answer; a larger one becomes a failure.
@@ -108,7 +109,7 @@ impl CommandClient {
         let CommandClient { executor, presence: _presence } = self;
         executor.make_nodes().await?;
         loop {
-            let session = executor.client.connected_session().await?;
+            let session = live_session(&executor.client).await?;
             match executor.run_in(&session, &handle).await {
                 Err(error) if must_restart(&executor.client, &error) => {
                     tracing::info!(id = executor.id, %error, "commands wait until this client is present again");

@@ -1,8 +1,8 @@
 //! Decides which members are alive, stale or have left.
 //!
-//! In: observed heartbeats, with the time of the observer's own clock. Out: the health of each member, and when to
-//! check again. Pure: time is passed in. The clocks of the members and of the servers do not matter: a member is
-//! stale when the observer has seen no beat for too long.
+//! In: observed heartbeats, with the time of the observer's own clock, and moments up to which all of them were
+//! observed. Out: the health of each member, and when to check again. Pure: time is passed in. The clocks of the
+//! members and of the servers do not matter: a member is stale when the observer has seen no beat for too long.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -48,6 +48,13 @@ struct LastBeat {
     seen: Instant,
     /// The mtime of the node when it was last read; `None` if only events have reported it.
     mtime: Option<i64>,
+    health: Health,
+}
+
+impl LastBeat {
+    fn at(seen: Instant) -> Self {
+        LastBeat { seen, mtime: None, health: Health::Alive }
+    }
 }
 
 impl HealthTable {
@@ -57,25 +64,23 @@ impl HealthTable {
 
     /// Records a beat.
     pub(super) fn beat(&mut self, id: &str, now: Instant) {
-        self.beats.insert(id.to_owned(), LastBeat { seen: now, mtime: None });
+        self.beats.insert(id.to_owned(), LastBeat::at(now));
     }
 
     /// Records that the node was read. This is a beat if the node was written to since it was last read; if events
     /// have reported beats since then, this is not known, and it does not count as one.
     pub(super) fn read(&mut self, id: &str, mtime: i64, now: Instant) {
-        let last = self.beats.entry(id.to_owned()).or_insert(LastBeat { seen: now, mtime: None });
+        let last = self.beats.entry(id.to_owned()).or_insert(LastBeat::at(now));
         if last.mtime.is_some_and(|before| before != mtime) {
-            last.seen = now;
+            *last = LastBeat::at(now);
         }
         last.mtime = Some(mtime);
     }
 
-    /// Notes that nothing could be observed for a while: members that were alive before get a full period again.
-    pub(super) fn extend_deadlines(&mut self, before: &Healths, now: Instant) {
-        for (id, last) in &mut self.beats {
-            if before.get(id) == Some(&Health::Alive) {
-                last.seen = now;
-            }
+    /// Notes that nothing could be observed for a while: members that are alive get a full period again.
+    pub(super) fn extend_deadlines(&mut self, now: Instant) {
+        for last in self.beats.values_mut().filter(|last| last.health == Health::Alive) {
+            last.seen = now;
         }
     }
 
@@ -89,17 +94,23 @@ impl HealthTable {
         self.beats.retain(|id, _| is_there(id));
     }
 
-    pub(super) fn healths(&self, now: Instant) -> Healths {
-        let health = |last: &LastBeat| {
-            if now >= last.seen + self.stale_after { Health::Stale } else { Health::Alive }
-        };
-        self.beats.iter().map(|(id, last)| (id.clone(), health(last))).collect()
+    /// Finds the members that are stale, knowing all beats up to this moment.
+    pub(super) fn judge(&mut self, complete_until: Instant) {
+        for last in self.beats.values_mut() {
+            if complete_until >= last.seen + self.stale_after {
+                last.health = Health::Stale;
+            }
+        }
+    }
+
+    pub(super) fn healths(&self) -> Healths {
+        self.beats.iter().map(|(id, last)| (id.clone(), last.health)).collect()
     }
 
     /// Returns when the next member becomes stale if it does not beat.
-    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
-        let deadlines = self.beats.values().map(|last| last.seen + self.stale_after);
-        deadlines.filter(|deadline| *deadline > now).min()
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        let alive = self.beats.values().filter(|last| last.health == Health::Alive);
+        alive.map(|last| last.seen + self.stale_after).min()
     }
 }
 
@@ -132,16 +143,21 @@ mod tests {
         start + Duration::from_secs(seconds)
     }
 
+    fn health_at(table: &mut HealthTable, now: Instant) -> Health {
+        table.judge(now);
+        table.healths()["a"]
+    }
+
     #[test]
     fn a_member_that_does_not_beat_is_stale_until_the_next_beat() {
         let (mut table, start) = (HealthTable::new(AFTER), Instant::now());
         table.beat("a", start);
-        assert_eq!(table.healths(second(start, 9))["a"], Health::Alive);
-        assert_eq!(table.next_deadline(second(start, 9)), Some(second(start, 10)));
-        assert_eq!(table.healths(second(start, 10))["a"], Health::Stale);
-        assert_eq!(table.next_deadline(second(start, 10)), None);
+        assert_eq!(health_at(&mut table, second(start, 9)), Health::Alive);
+        assert_eq!(table.next_deadline(), Some(second(start, 10)));
+        assert_eq!(health_at(&mut table, second(start, 10)), Health::Stale);
+        assert_eq!(table.next_deadline(), None);
         table.beat("a", second(start, 11));
-        assert_eq!(table.healths(second(start, 12))["a"], Health::Alive);
+        assert_eq!(health_at(&mut table, second(start, 12)), Health::Alive);
     }
 
     #[test]
@@ -149,9 +165,9 @@ mod tests {
         let (mut table, start) = (HealthTable::new(AFTER), Instant::now());
         table.read("a", 7, start);
         table.read("a", 7, second(start, 8));
-        assert_eq!(table.healths(second(start, 10))["a"], Health::Stale);
+        assert_eq!(health_at(&mut table, second(start, 10)), Health::Stale);
         table.read("a", 8, second(start, 11));
-        assert_eq!(table.healths(second(start, 12))["a"], Health::Alive);
+        assert_eq!(health_at(&mut table, second(start, 12)), Health::Alive);
     }
 
     #[test]
@@ -159,9 +175,10 @@ mod tests {
         let (mut table, start) = (HealthTable::new(AFTER), Instant::now());
         table.beat("a", second(start, 9));
         table.beat("b", start);
-        let before = table.healths(second(start, 10));
-        table.extend_deadlines(&before, second(start, 60));
-        let after = table.healths(second(start, 61));
+        table.judge(second(start, 10));
+        table.extend_deadlines(second(start, 60));
+        table.judge(second(start, 61));
+        let after = table.healths();
         assert_eq!((after["a"], after["b"]), (Health::Alive, Health::Stale));
     }
 

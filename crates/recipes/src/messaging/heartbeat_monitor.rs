@@ -3,11 +3,16 @@
 //! In: one recursive watch on the directory; an event is a beat, so nothing is read except at the start and after a
 //! gap. Out: the latest states of health, and streams of changes. While no server can be reached, no program is
 //! judged, and that time does not count. Needs ZooKeeper 3.6.
+//!
+//! Before a program is called stale, a sync shows that all its beats up to now were seen: they arrive before the reply.
+//! Without it, healthy programs would be stale for a monitor that was paused, or whose server is behind.
 
+use std::future::ready;
 use std::time::Duration;
 
 use herdsman_client::{Client, EventType, WatchUpdate};
 use tokio::sync::watch;
+use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 
 use super::health::{HealthTable, Healths, HeartbeatEvent, changes};
@@ -39,7 +44,7 @@ impl HeartbeatMonitor {
         let mut task = MonitorTask { client, directory, table: HealthTable::new(stale_after) };
         let updates = task.client.watch(task.watched()).recursive().await?;
         task.read_all().await?;
-        let (sender, latest) = watch::channel(task.table.healths(Instant::now()));
+        let (sender, latest) = watch::channel(task.table.healths());
         tokio::spawn(async move {
             if let Err(error) = task.run(updates, sender).await {
                 tracing::warn!(%error, "heartbeats are no longer monitored");
@@ -80,24 +85,50 @@ impl MonitorTask {
         sender: watch::Sender<Healths>,
     ) -> herdsman_client::Result<()> {
         loop {
-            let now = Instant::now();
-            if self.client.state().is_connected() {
-                publish(&sender, self.table.healths(now));
-            }
-            let deadline = self.table.next_deadline(now);
+            publish(&sender, self.table.healths());
+            let deadline = self.table.next_deadline();
             tokio::select! {
                 update = updates.next() => match update {
-                    Some(WatchUpdate::Event(event)) => self.note(event.kind, &event.path),
-                    Some(_) => {
-                        self.read_all().await?;
-                        self.table.extend_deadlines(&sender.borrow(), Instant::now());
-                    }
+                    Some(update) => self.apply(update).await?,
                     None => return Ok(()),
                 },
-                () = sleep_until(deadline.unwrap_or(now)), if deadline.is_some() => {}
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
+                    self.judge(&mut updates).await?;
+                }
                 () = sender.closed() => return Ok(()),
             }
         }
+    }
+
+    /// Finds the programs that are stale now.
+    async fn judge(
+        &mut self,
+        updates: &mut herdsman_client::PersistentWatch,
+    ) -> herdsman_client::Result<()> {
+        let now = Instant::now();
+        self.client.sync(self.watched()).await?;
+        loop {
+            // It must not be pending while there are updates.
+            let next = unconstrained(updates.next());
+            tokio::select! {
+                biased;
+                Some(update) = next => self.apply(update).await?,
+                () = ready(()) => break,
+            }
+        }
+        self.table.judge(now);
+        Ok(())
+    }
+
+    async fn apply(&mut self, update: WatchUpdate) -> herdsman_client::Result<()> {
+        match update {
+            WatchUpdate::Event(event) => self.note(event.kind, &event.path),
+            _ => {
+                self.read_all().await?;
+                self.table.extend_deadlines(Instant::now());
+            }
+        }
+        Ok(())
     }
 
     fn note(&mut self, kind: EventType, path: &str) {

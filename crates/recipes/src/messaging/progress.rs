@@ -18,7 +18,7 @@ use super::envelope::{from_json, to_json};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::path;
-use crate::retrying::retrying;
+use crate::retrying::{may_succeed_later, retrying};
 
 /// The progress of some work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,7 +160,7 @@ async fn write(client: &Client, path: &str, data: Bytes) -> herdsman_client::Res
         };
         match set {
             Err(error) if error.is_node_exists() => {}
-            Err(error) if error.is_retriable() && client.is_managed() => {}
+            Err(error) if may_succeed_later(client, &error) => {}
             done => return done,
         }
     }

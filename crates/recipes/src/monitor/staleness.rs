@@ -40,21 +40,15 @@ impl Staleness {
         self.stale.contains(id)
     }
 
-    /// Returns when the next machine becomes stale if nothing is heard from it.
-    pub(super) fn next_deadline(&self) -> Option<Instant> {
-        self.last_seen.values().min().map(|last_seen| *last_seen + self.stale_after)
+    /// Returns the machine that becomes stale first if nothing is heard from it, and when.
+    pub(super) fn next_deadline(&self) -> Option<(&str, Instant)> {
+        let (id, last_seen) = self.last_seen.iter().min_by_key(|(_, last_seen)| **last_seen)?;
+        Some((id, *last_seen + self.stale_after))
     }
 
-    /// Returns a machine that is overdue, which is stale from now on.
-    pub(super) fn take_overdue(&mut self, now: Instant) -> Option<String> {
-        let (id, last_seen) = self.last_seen.iter().min_by_key(|(_, last_seen)| **last_seen)?;
-        if *last_seen + self.stale_after > now {
-            return None;
-        }
-        let id = id.clone();
-        self.last_seen.remove(&id);
-        self.stale.insert(id.clone());
-        Some(id)
+    pub(super) fn note_stale(&mut self, id: &str) {
+        self.last_seen.remove(id);
+        self.stale.insert(id.to_owned());
     }
 }
 
@@ -73,12 +67,10 @@ mod tests {
         let (mut staleness, now) = staleness();
         staleness.note_seen("b", now);
         staleness.note_seen("a", now + SECOND);
-        assert_eq!(staleness.next_deadline(), Some(now + 10 * SECOND));
-        assert_eq!(staleness.take_overdue(now + 9 * SECOND), None);
-        let late = now + 20 * SECOND;
-        assert_eq!(staleness.take_overdue(late).as_deref(), Some("b"));
-        assert_eq!(staleness.take_overdue(late).as_deref(), Some("a"));
-        assert_eq!(staleness.take_overdue(late), None);
+        assert_eq!(staleness.next_deadline(), Some(("b", now + 10 * SECOND)));
+        staleness.note_stale("b");
+        assert_eq!(staleness.next_deadline(), Some(("a", now + 11 * SECOND)));
+        staleness.note_stale("a");
         assert_eq!(staleness.next_deadline(), None);
     }
 
@@ -86,11 +78,11 @@ mod tests {
     fn a_report_ends_it() {
         let (mut staleness, now) = staleness();
         staleness.note_seen("a", now);
-        staleness.take_overdue(now + 10 * SECOND).unwrap();
+        staleness.note_stale("a");
         assert!(staleness.is_stale("a"));
         staleness.note_seen("a", now + 11 * SECOND);
         assert!(!staleness.is_stale("a"));
-        assert_eq!(staleness.next_deadline(), Some(now + 21 * SECOND));
+        assert_eq!(staleness.next_deadline(), Some(("a", now + 21 * SECOND)));
         staleness.forget("a");
         assert_eq!(staleness.next_deadline(), None);
     }
@@ -100,7 +92,6 @@ mod tests {
         let (mut staleness, now) = staleness();
         staleness.note_seen("a", now);
         staleness.restart(now + 9 * SECOND);
-        assert_eq!(staleness.take_overdue(now + 15 * SECOND), None);
-        assert!(staleness.take_overdue(now + 19 * SECOND).is_some());
+        assert_eq!(staleness.next_deadline(), Some(("a", now + 19 * SECOND)));
     }
 }

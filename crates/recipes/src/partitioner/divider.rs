@@ -16,13 +16,14 @@ use tokio::time::{Instant, sleep_until};
 use uuid::Uuid;
 
 use super::plan::{Held, Owner, Plan, Situation};
-use super::{OwnerRecord, Release, Update, owned, owner_of};
+use super::{Holdings, OwnerRecord, Release, Update, owned, owner_of};
+use crate::contact::{live_session, session_lost};
 use crate::membership::roster::Snapshot;
 use crate::messaging::envelope::to_json;
 use crate::owned_node::OwnedNode;
 use crate::path::child;
 use crate::persistent_node::PersistentNode;
-use crate::retrying::{retrying, session_lost};
+use crate::retrying::retrying;
 
 /// The pause before another attempt at a request that a server rejected.
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
@@ -40,10 +41,13 @@ impl Directories {
     }
 }
 
-/// Confirms that the user no longer works on these items. An item is identified by its owner node, because it may
-/// have been lost and acquired again since the user was asked.
+/// Items, and [`Held::generation`] of each.
+pub(super) type Generations = BTreeMap<String, u64>;
+
+/// Confirms that the user no longer works on these items. An item may have been lost and acquired again since the user
+/// was asked, even with the same owner node.
 #[derive(Debug)]
-pub(super) struct Acknowledged(pub(super) BTreeMap<String, Zxid>);
+pub(super) struct Acknowledged(pub(super) Generations);
 
 /// Why the loop of a session ends.
 #[derive(Debug, PartialEq, Eq)]
@@ -62,10 +66,12 @@ pub(super) struct Divider {
     members: watch::Receiver<Snapshot<i64>>,
     owners: watch::Receiver<Snapshot<Owner>>,
     updates: mpsc::Sender<Update>,
-    owned: watch::Sender<BTreeMap<String, Zxid>>,
+    owned: watch::Sender<Holdings>,
     confirm: mpsc::UnboundedSender<Acknowledged>,
     confirmed: mpsc::UnboundedReceiver<Acknowledged>,
     held: BTreeMap<String, Held>,
+    /// How often items were acquired so far.
+    generation: u64,
     deleting: BTreeMap<String, Zxid>,
     /// Updates that the user has not received yet. Nothing else is done while there are any, so the queue stays
     /// short.
@@ -89,10 +95,11 @@ impl Divider {
             members: watch::channel(Snapshot::empty()).1,
             owners: watch::channel(Snapshot::empty()).1,
             updates: mpsc::channel(1).0,
-            owned: watch::channel(BTreeMap::new()).0,
+            owned: watch::channel(Holdings::default()).0,
             confirm,
             confirmed,
             held: BTreeMap::new(),
+            generation: 0,
             deleting: BTreeMap::new(),
             pending_updates: VecDeque::new(),
         }
@@ -111,7 +118,7 @@ impl Divider {
     pub(super) fn with_senders(
         self,
         updates: mpsc::Sender<Update>,
-        owned: watch::Sender<BTreeMap<String, Zxid>>,
+        owned: watch::Sender<Holdings>,
     ) -> Self {
         Divider { updates, owned, ..self }
     }
@@ -122,7 +129,7 @@ impl Divider {
         let mut latest: Option<Session> = None;
         loop {
             let session = tokio::select! {
-                session = self.client.connected_session() => session,
+                session = live_session(&self.client) => session,
                 () = updates.closed() => break,
                 Ok(place) = updates.reserve(), if !self.pending_updates.is_empty() => {
                     self.send_next(place);
@@ -183,12 +190,15 @@ impl Divider {
         self.discard(client, &plan.discard);
         let (mut acquired, is_complete) = self.acquire(client, &plan.acquire).await;
         acquired.extend(plan.adopt);
+        self.generation += 1;
+        let generation = self.generation;
         let holds = |(item, czxid): (&String, &Zxid)| {
-            (item.clone(), Held { czxid: *czxid, is_leaving: false })
+            (item.clone(), Held { czxid: *czxid, generation, is_leaving: false })
         };
         self.forget(&lost);
         self.held.extend(acquired.iter().map(holds));
         let release = self.begin_release(&plan.release);
+        self.owned.send_modify(|owned| owned.session = Some(session.clone()));
         self.publish_owned();
         // Items that were lost are free, or will be: the plan did not know that yet.
         let next = if lost.is_empty() { None } else { Some(Instant::now()) };
@@ -262,12 +272,12 @@ impl Divider {
         (acquired, is_complete)
     }
 
-    fn begin_release(&mut self, items: &BTreeSet<String>) -> BTreeMap<String, Zxid> {
-        let mut release = BTreeMap::new();
+    fn begin_release(&mut self, items: &BTreeSet<String>) -> Generations {
+        let mut release = Generations::new();
         for item in items {
             if let Some(held) = self.held.get_mut(item) {
                 held.is_leaving = true;
-                release.insert(item.clone(), held.czxid);
+                release.insert(item.clone(), held.generation);
             }
         }
         release
@@ -275,11 +285,13 @@ impl Divider {
 
     /// Deletes the owner nodes of items on which the user no longer works.
     fn give_up(&mut self, client: &Client, acknowledged: Acknowledged) {
-        let Acknowledged(mut items) = acknowledged;
-        items.retain(|item, czxid| self.held.get(item).is_some_and(|held| held.czxid == *czxid));
-        self.held.retain(|item, _| !items.contains_key(item));
+        let Acknowledged(generations) = acknowledged;
+        let is_meant =
+            |item: &String, held: &mut Held| generations.get(item) == Some(&held.generation);
+        let given_up = self.held.extract_if(.., is_meant).map(|(item, held)| (item, held.czxid));
+        let given_up = given_up.collect();
         self.publish_owned();
-        self.discard(client, &items);
+        self.discard(client, &given_up);
     }
 
     fn discard(&mut self, client: &Client, items: &BTreeMap<String, Zxid>) {
@@ -319,7 +331,7 @@ impl Divider {
     fn lose_all(&mut self) {
         let lost = std::mem::take(&mut self.held).into_keys().collect();
         self.publish_owned();
-        self.note_updates(lost, &BTreeMap::new(), BTreeMap::new());
+        self.note_updates(lost, &BTreeMap::new(), Generations::new());
     }
 
     fn forget(&mut self, items: &BTreeSet<String>) {
@@ -327,13 +339,8 @@ impl Divider {
     }
 
     fn publish_owned(&self) {
-        let now: BTreeMap<String, Zxid> =
-            self.held.iter().map(|(item, held)| (item.clone(), held.czxid)).collect();
-        self.owned.send_if_modified(|owned| {
-            let is_new = *owned != now;
-            *owned = now;
-            is_new
-        });
+        let now = self.held.iter().map(|(item, held)| (item.clone(), held.czxid)).collect();
+        self.owned.send_modify(|owned| owned.items = now);
     }
 
     fn send_next(&mut self, place: mpsc::Permit<'_, Update>) {
@@ -347,7 +354,7 @@ impl Divider {
         &mut self,
         lost: BTreeSet<String>,
         acquired: &BTreeMap<String, Zxid>,
-        release: BTreeMap<String, Zxid>,
+        release: Generations,
     ) {
         if !lost.is_empty() {
             self.pending_updates.push_back(Update::Lost(lost));

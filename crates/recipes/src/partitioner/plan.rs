@@ -23,6 +23,8 @@ pub(super) struct Owner {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) czxid: Zxid,
+    /// Differs each time that the user learns of the item.
+    pub(super) generation: u64,
     /// The user was asked to release it.
     pub(super) is_leaving: bool,
 }
@@ -145,7 +147,8 @@ mod tests {
         }
 
         fn held(mut self, item: &str) -> Self {
-            self.held.insert(item.to_owned(), Held { czxid: Zxid(7), is_leaving: false });
+            self.held
+                .insert(item.to_owned(), Held { czxid: Zxid(7), generation: 0, is_leaving: false });
             self
         }
 
@@ -191,7 +194,7 @@ mod tests {
     fn an_item_that_is_leaving_is_not_asked_for_twice() {
         let knowledge = Knowledge::new("p q", &[("a", 1), ("b", 2)]);
         let mut knowledge = knowledge.owned("p", "a", 1).owned("q", "a", 1).held("p").held("q");
-        knowledge.held.insert("q".into(), Held { czxid: Zxid(7), is_leaving: true });
+        knowledge.held.insert("q".into(), Held { czxid: Zxid(7), generation: 0, is_leaving: true });
         assert_eq!(knowledge.plan(), Plan::default());
     }
 

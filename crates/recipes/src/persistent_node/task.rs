@@ -14,7 +14,7 @@ use super::pace::Pace;
 use super::sequential::SequentialCreation;
 use super::spec::Spec;
 use super::{Desired, End, OnForeignNode, Presence, Report};
-use crate::retrying::session_lost;
+use crate::contact::{live_session, session_lost};
 
 pub(super) struct NodeTask {
     pub(super) client: Client,
@@ -84,7 +84,7 @@ impl NodeTask {
             if let Some(end) = self.desired.borrow_and_update().end {
                 return Ok(end);
             }
-            let connected = self.client.connected_session();
+            let connected = live_session(&self.client);
             let session = tokio::select! {
                 session = connected => session?,
                 _ = self.desired.changed() => continue,
@@ -246,9 +246,10 @@ impl NodeTask {
         }
         let desired = self.desired();
         // This also fires the watch, so it need not be removed.
-        match client.set(path, desired.data).await {
+        match client.set(path, desired.data).version(stat.version).await {
             Ok(_) => self.note_written(stat.czxid, desired.revision),
-            Err(error) if error.is_no_node() => {}
+            // It may be another node by now; read again.
+            Err(error) if error.is_no_node() || error.is_bad_version() => {}
             Err(error) => return Err(error),
         }
         Ok(())

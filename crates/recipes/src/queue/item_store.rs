@@ -108,7 +108,8 @@ impl ItemStore {
         format!("{}/{name}", self.path)
     }
 
-    async fn make(&self) -> Result<()> {
+    /// Creates the directory.
+    pub(super) async fn make(&self) -> Result<()> {
         Ok(ensure(&self.client, &self.path, self.lifetime).await?)
     }
 }

@@ -13,7 +13,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use herdsman_client::{Client, ErrorKind, Op};
 
-use super::ensure;
 use super::item_store::ItemStore;
 use super::names::QueueLayout;
 use super::waiting::{Attempt, Source, Wake, in_line, line, should_continue};
@@ -218,15 +217,15 @@ impl Inner {
     }
 
     async fn put_back(&self, name: &str, item: Bytes) -> Result<()> {
-        let create = Op::create(&self.store.child(name), item);
+        let mut create = Op::create(&self.store.child(name), item.clone());
         while let Err(error) = self.store.receipts.commit(std::slice::from_ref(&create)).await {
             match error.kind() {
-                ErrorKind::NoNode => {
-                    let lifetime = self.layout.lifetime();
-                    ensure(&self.store.client, &self.store.path, lifetime).await?;
-                }
+                ErrorKind::NoNode => self.store.make().await?,
+                ErrorKind::NodeExists => {}
                 _ => return Err(error.into()),
             }
+            // The directory was deleted, and its numbers start again: the name belongs to another item, or will.
+            create = Op::create(&self.store.child(ITEM), item.clone()).sequential();
         }
         Ok(())
     }

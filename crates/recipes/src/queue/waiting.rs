@@ -14,11 +14,12 @@ use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use herdsman_client::{Client, ErrorKind, Outcome, Watch};
+use herdsman_client::{Client, Outcome, Watch};
 
 use crate::error::{Error, Result};
 use crate::hold_options::Holder;
 use crate::line::{Layout, Line, after_predecessor};
+use crate::retrying::may_succeed_later;
 
 const PLACE: &str = "place-";
 
@@ -103,7 +104,6 @@ pub(super) fn should_continue(client: &Client, error: &Error) -> bool {
     let Error::Client(error) = error else {
         return false;
     };
-    let has_future = *error.kind() != ErrorKind::SessionExpired || client.is_managed();
-    let is_transient = error.is_retriable() || error.is_deadline_exceeded();
-    is_transient && error.outcome() == Outcome::NotApplied && has_future
+    let may_succeed = may_succeed_later(client, error) || error.is_deadline_exceeded();
+    may_succeed && error.outcome() == Outcome::NotApplied
 }

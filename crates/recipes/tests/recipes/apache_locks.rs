@@ -3,7 +3,7 @@
 
 use herdsman_client::Client;
 use herdsman_recipes::lock::find_locks;
-use herdsman_recipes::{HoldOptions, Layout, Lock, LockGuard, RwLock};
+use herdsman_recipes::{Error, HoldOptions, Layout, Lock, LockGuard, RwLock};
 use herdsman_testing::proxy::{Fault, ObservedFrame, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::task::JoinHandle;
@@ -233,6 +233,22 @@ async fn a_lock_is_free_for_its_own_client_once_it_is_released() {
     }
     drop(within(lock.try_acquire()).await.unwrap());
     within(lock.acquire()).await.unwrap().release().await.unwrap();
+}
+
+/// A reader that was a writer has a name that another reader of the session may get, too.
+#[tokio::test]
+async fn a_downgraded_reader_does_not_delete_a_node_of_the_same_name() {
+    let server = TestServer::start();
+    let (zk, other) = (client(&server).await, client(&server).await);
+    let rw = RwLock::new(&zk, PATH).unwrap().layout(Layout::Apache);
+    let old = rw.write().await.unwrap().downgrade().await.unwrap();
+    other.delete(old.path()).await.unwrap();
+    other.delete(PATH).await.unwrap();
+    let new = rw.read().await.unwrap();
+    assert_eq!(new.path(), old.path());
+    assert_eq!(old.release().await, Err(Error::Lost));
+    assert!(zk.exists(new.path()).await.unwrap().is_some());
+    new.release().await.unwrap();
 }
 
 /// What Java's `WriteLock` sees: every child with a number after a hyphen, in the order of numbers.

@@ -1,10 +1,12 @@
 //! Helpers that the tests of all recipes share.
 
 use std::future::Future;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use herdsman_client::Client;
 use herdsman_testing::{TestProxy, TestServer};
+use tokio::sync::oneshot;
 
 /// Session timeout of the tests' clients: short, so that a lost connection soon becomes a lost session.
 pub const SESSION_TIMEOUT: Duration = Duration::from_secs(4);
@@ -38,4 +40,33 @@ pub async fn eventually(mut is_so: impl FnMut() -> bool) {
         }
     })
     .await;
+}
+
+/// A future that runs on another thread, so that it continues while the test blocks its own.
+pub struct Elsewhere {
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+/// Runs this on another thread.
+pub fn run_elsewhere(future: impl Future + Send + 'static) -> Elsewhere {
+    let (stop, stopped) = oneshot::channel();
+    let thread = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            tokio::select! {
+                _ = future => {}
+                _ = stopped => {}
+            }
+        });
+    });
+    Elsewhere { stop, thread }
+}
+
+impl Elsewhere {
+    pub fn stop(self) {
+        // Fails if it has ended by itself.
+        let _ = self.stop.send(());
+        self.thread.join().unwrap();
+    }
 }

@@ -256,6 +256,25 @@ async fn giving_up_without_a_reply_leaves_nothing_behind() {
     }
 }
 
+/// The claim was applied, but this cannot be recognized by the fence any more.
+#[tokio::test]
+async fn a_lost_reply_and_a_write_to_the_fence_leave_no_lock_of_nobody() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    let lock = NaiveLock::new(&zk, "/naive").unwrap();
+    lock.acquire().await.unwrap().release().await.unwrap();
+    let lost = proxy.once(OpCode::Multi, Fault::CutBeforeReply);
+    // The open connection stays until the reply is lost.
+    proxy.refuse_connections();
+    let acquiring = tokio::spawn(async move { lock.acquire().await });
+    within(lost.until_fired()).await;
+    other.set("/naive-fence", "by hand").await.unwrap();
+    proxy.accept_connections();
+    within(acquiring).await.unwrap().unwrap().release().await.unwrap();
+    eventually(|| server.ephemerals(zk.session().id()).is_empty()).await;
+}
+
 #[tokio::test]
 async fn a_guard_dropped_outside_the_runtime_is_released() {
     let server = TestServer::start();

@@ -11,6 +11,7 @@ mod cache;
 mod common;
 mod config;
 mod connection_count;
+mod costs;
 mod counter;
 mod deadlock;
 mod discovery;

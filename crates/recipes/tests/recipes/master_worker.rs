@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use herdsman_client::{Client, ErrorKind};
 use herdsman_recipes::Error;
 use herdsman_recipes::master_worker::{
@@ -225,6 +226,26 @@ async fn a_disconnected_worker_stops_its_tasks_by_itself() {
     let error = within(task.fenced().set("/data", "x")).await.unwrap_err();
     assert!(matches!(error.kind(), ErrorKind::Deposed | ErrorKind::SessionExpired), "{error}");
     assert_eq!(zk.get("/data").await.unwrap().data, "2");
+}
+
+/// The worker cannot stop a handler that blocks its thread.
+#[tokio::test]
+async fn a_task_that_blocks_its_thread_is_lost_after_a_session_timeout() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let _master = run_master(&zk);
+    let worker = Worker::new(&zk, "/mw", "w").unwrap();
+    let (sender, mut seen) = mpsc::unbounded_channel();
+    let timeout = zk.session().timeout();
+    let work = move |task: Task| {
+        let before = task.is_lost();
+        std::thread::sleep(timeout);
+        sender.send((before, task.is_lost(), task.lost().now_or_never())).unwrap();
+        std::future::pending::<Result<Bytes, Failure>>()
+    };
+    let _worker = Stop(tokio::spawn(async move { worker.run(work).await.unwrap() }));
+    Submitter::new(&zk, "/mw").unwrap().submit("a").await.unwrap();
+    assert_eq!(within(seen.recv()).await.unwrap(), (false, true, Some(())));
 }
 
 async fn await_registration(zk: &Client) {

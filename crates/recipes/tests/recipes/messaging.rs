@@ -10,7 +10,7 @@ use herdsman_recipes::messaging::{
     Ack, Answer, Command, CommandClient, Dispatched, Dispatcher, Health, Heartbeat, HeartbeatEvent,
     HeartbeatMonitor, Progress, ProgressFeed, ProgressReporter, Repetition,
 };
-use herdsman_testing::proxy::{Fault, OpCode, Rule};
+use herdsman_testing::proxy::{Direction, Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
@@ -398,6 +398,27 @@ async fn only_the_latest_commands_are_kept() {
     let _running = run_logging(&zk, "away", &log).await;
     within(async { while last.next().await.is_some() {} }).await;
     assert_eq!(*log.lock().unwrap(), ["away 3", "away 4"]);
+}
+
+/// The beats arrive late, and the connection is not lost.
+#[tokio::test]
+async fn a_monitor_that_hears_nothing_reports_no_program_as_stale() {
+    const STALE_AFTER: Duration = Duration::from_millis(500);
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    let heart = within(Heartbeat::start(&other, "/hearts", "a")).await.unwrap();
+    let beats = tokio::spawn(async move { heart.beat_every(Duration::from_millis(20)).await });
+    let monitor = HeartbeatMonitor::start(&zk, "/hearts", STALE_AFTER).await.unwrap();
+    let mut events = monitor.events();
+    proxy.partition_one_way(Direction::ToClient);
+    let event = tokio::time::timeout(2 * STALE_AFTER, events.next()).await;
+    assert!(event.is_err(), "{event:?}");
+    proxy.heal();
+    within(zk.sync("/").send()).await.unwrap();
+    assert_eq!(monitor.healths()["a"], Health::Alive);
+    beats.abort();
+    assert_eq!(within(events.next()).await, Some(HeartbeatEvent::Left("a".into())));
 }
 
 #[tokio::test]

@@ -33,6 +33,8 @@ struct Behaviour {
     refused: AtomicUsize,
     /// Transactions are answered without the stats of what they have created.
     tells_no_stats: AtomicBool,
+    /// New connections learn that it is read-only.
+    is_read_only: AtomicBool,
 }
 
 impl OtherServer {
@@ -67,6 +69,11 @@ impl OtherServer {
         self.behaviour.tells_no_stats.store(true, Ordering::SeqCst);
     }
 
+    /// Tells new connections that it has lost its quorum, and keeps serving the sessions of the ensemble.
+    pub fn serve_read_only(&self, is_read_only: bool) {
+        self.behaviour.is_read_only.store(is_read_only, Ordering::SeqCst);
+    }
+
     /// Returns how many writes were rejected.
     pub fn refused(&self) -> usize {
         self.behaviour.refused.load(Ordering::SeqCst)
@@ -83,7 +90,7 @@ async fn carry(behaviour: Arc<Behaviour>, client: TcpStream, upstream: SocketAdd
     let (replies, queue) = unbounded_channel();
     tokio::select! {
         _ = carry_requests(&behaviour, from_client, to_server, replies.clone()) => {}
-        _ = carry_replies(from_server, replies) => {}
+        _ = carry_replies(&behaviour, from_server, replies) => {}
         _ = write_replies(queue, to_client) => {}
     }
 }
@@ -117,9 +124,15 @@ async fn carry_requests(
 }
 
 async fn carry_replies(
+    behaviour: &Behaviour,
     mut from: OwnedReadHalf,
     replies: UnboundedSender<Vec<u8>>,
 ) -> io::Result<()> {
+    let mut handshake = read_frame(&mut from).await?;
+    if let Some(is_read_only) = handshake.last_mut() {
+        *is_read_only = behaviour.is_read_only.load(Ordering::SeqCst).into();
+    }
+    let _ = replies.send(handshake);
     while replies.send(read_frame(&mut from).await?).is_ok() {}
     Ok(())
 }

@@ -244,6 +244,45 @@ async fn the_end_of_a_session_is_reported_and_tokens_grow() {
     }
 }
 
+fn tokens(partitioner: &Partitioner) -> BTreeMap<String, u64> {
+    partitioner.owned().into_iter().map(|owned| (owned.item, owned.token)).collect()
+}
+
+/// The session turns out to be alive, so the items are acquired again with the same owner nodes.
+#[tokio::test]
+async fn a_confirmation_from_before_a_loss_gives_up_nothing() {
+    let mut server = TestServer::start();
+    let (zk, other) = (client(&server).await, client(&server).await);
+    let mut a = join(&zk, "a", 4).await;
+    assert_eq!(acquired(&mut a).await.len(), 4);
+    let before = tokens(&a);
+    let b = join(&other, "b", 4).await;
+    let late = release(&mut a).await;
+    within(b.leave()).await;
+    server.kill();
+    assert!(matches!(within(a.next()).await, Some(Update::Lost(lost)) if lost.len() == 4));
+    server.start_again();
+    assert_eq!(acquired(&mut a).await.len(), 4);
+    assert_eq!(tokens(&a), before);
+    late.confirm();
+    // It is handled before the next request to release.
+    let _c = join(&other, "c", 4).await;
+    let _asked = release(&mut a).await;
+    assert_eq!(tokens(&a), before);
+}
+
+/// The member's task cannot notice it while the program blocks its thread.
+#[tokio::test]
+async fn a_blocked_program_owns_nothing_after_a_session_timeout() {
+    let server = TestServer::start();
+    let zk = client(&server).await;
+    let mut a = join(&zk, "a", 2).await;
+    acquired(&mut a).await;
+    assert_eq!(a.owned().len(), 2);
+    std::thread::sleep(zk.session().timeout());
+    assert_eq!(a.owned(), []);
+}
+
 #[tokio::test]
 async fn a_deleted_owner_node_is_a_lost_item() {
     let server = TestServer::start();

@@ -73,6 +73,30 @@ async fn a_deleted_node_is_put_back() {
 }
 
 #[tokio::test]
+async fn it_does_not_write_to_a_node_of_another_session() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    let node = started(&zk, "/n", "x").await;
+    let node = node.set_data("y").await.map(|()| node).unwrap();
+    let held = proxy.once(OpCode::SetData, Fault::HoldRequest);
+    let writing = async { node.set_data("z").await };
+    let meddle = async {
+        within(held.until_fired()).await;
+        other.delete("/n").await.unwrap();
+        other.create("/n", "theirs").ephemeral().await.unwrap();
+        held.release();
+        within(zk.sync("/").send()).await.unwrap();
+        assert_eq!(other.get("/n").await.unwrap().data, "theirs");
+        other.delete("/n").await.unwrap();
+    };
+    let (written, ()) = within(async { tokio::join!(writing, meddle) }).await;
+    written.unwrap();
+    assert_eq!(other.get("/n").await.unwrap().data, "z");
+    node.close().await.unwrap();
+}
+
+#[tokio::test]
 async fn it_is_put_back_in_the_next_session() {
     let server = TestServer::start();
     let (zk, other) = (client(&server).await, client(&server).await);

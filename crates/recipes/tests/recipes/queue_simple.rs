@@ -265,6 +265,50 @@ async fn an_item_is_put_back_however_long_the_connection_is_lost() {
     assert_eq!(within(whole.take()).await.unwrap(), "a");
 }
 
+/// The empty directory was deleted meanwhile, as the server does that with a container, and its numbers started again.
+#[tokio::test]
+async fn an_item_is_put_back_even_if_its_name_was_given_to_another() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (zk, other) = (client_behind(&proxy).await, client(&server).await);
+    let (queue, whole) = (Queue::new(&zk, "/q").unwrap(), Queue::new(&other, "/q").unwrap());
+    whole.offer("a").await.unwrap();
+    let held = proxy.once(OpCode::Multi, Fault::HoldReply);
+    let taking = tokio::spawn(async move { queue.take().await });
+    within(held.until_fired()).await;
+    taking.abort();
+    assert!(taking.await.unwrap_err().is_cancelled());
+    other.delete("/q").await.unwrap();
+    whole.offer("b").await.unwrap();
+    assert_eq!(names(&other, "/q").await, ["qn-0000000000"]);
+    let before = proxy.traffic().requests(OpCode::Multi);
+    held.release();
+    within(proxy.until(|traffic| traffic.requests(OpCode::Multi) > before)).await;
+    within(zk.sync("/").send()).await.unwrap();
+    let both = [within(whole.take()).await.unwrap(), within(whole.take()).await.unwrap()];
+    assert_eq!(both, ["b", "a"]);
+}
+
+#[tokio::test]
+async fn a_clients_deadline_does_not_end_an_offer_that_creates_the_queue() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let zk = client_behind(&proxy).await;
+    let held = proxy.add_rule(
+        Rule::new(Fault::HoldReply).on(OpCode::CreateContainer).path_containing("/q").skip(1),
+    );
+    let queue = Queue::new(&hasty(&zk), "/q").unwrap();
+    let offering = tokio::spawn({
+        let queue = queue.clone();
+        async move { queue.offer("a").await }
+    });
+    within(held.until_fired()).await;
+    until_deadlines_have_passed(&hasty(&zk)).await;
+    held.release();
+    within(offering).await.unwrap().unwrap();
+    assert_eq!(Queue::new(&zk, "/q").unwrap().take().await.unwrap(), "a");
+}
+
 #[tokio::test]
 async fn a_deadline_for_single_calls_does_not_end_the_wait_for_an_item_or_for_room() {
     let server = TestServer::start();

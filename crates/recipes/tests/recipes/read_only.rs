@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use herdsman_client::{Client, ConnectionState, ReadOnlyServers};
-use herdsman_recipes::{Layout, Lock, NaiveLock, Result};
+use herdsman_recipes::partitioner::{Partitioner, Update};
+use herdsman_recipes::{HoldOptions, Layout, Lock, LostWhen, NaiveLock, Result};
 use herdsman_server::ServesAs;
-use herdsman_testing::{TestEnsemble, TestServer};
+use herdsman_testing::{TestEnsemble, TestProxy, TestServer};
 
-use crate::common::{client_of, eventually, within};
+use crate::common::{SESSION_TIMEOUT, client_of, eventually, within};
 use crate::other_server::{NOT_READ_ONLY, OtherServer, SYSTEM_ERROR};
 
 /// Ends a hold while the server rejects writes, and waits until its node is deleted.
@@ -92,4 +93,35 @@ async fn a_waiter_for_a_lock_waits_for_a_server_that_accepts_writes() {
     ensemble.start_again(stopped[0]);
     within(fair).await.unwrap().unwrap().release().await.unwrap();
     within(naive).await.unwrap().unwrap().release().await.unwrap();
+}
+
+/// The majority may have ended the session meanwhile, and given the lock away.
+#[tokio::test]
+async fn a_read_only_server_does_not_keep_a_hold_alive() {
+    let server = TestServer::start();
+    let other = OtherServer::start(server.address()).await;
+    let proxy = TestProxy::start(other.address());
+    let options = Client::options().session_timeout(SESSION_TIMEOUT);
+    let options = options.read_only_servers(ReadOnlyServers::Accepted);
+    let zk = within(options.connect(&proxy.connect_string())).await.unwrap();
+    let hold = HoldOptions::new().lost_when(LostWhen::SessionTimedOut);
+    let guard = Lock::new(&zk, "/lock").unwrap().options(&hold).acquire().await.unwrap();
+    let partitioner = Partitioner::of(&zk, "/p", "a", ["i"]).settle(Duration::from_millis(10));
+    let mut partitioner = within(partitioner.join()).await.unwrap();
+    assert!(matches!(within(partitioner.next()).await, Some(Update::Acquired(_))));
+    other.serve_read_only(true);
+    proxy.cut();
+    within(zk.session().wait_for(|state| state == ConnectionState::ReadOnly)).await;
+    assert!(guard.is_trusted());
+    within(guard.lost()).await;
+    assert!(!guard.is_trusted());
+    assert!(matches!(within(partitioner.next()).await, Some(Update::Lost(_))));
+    // There is nothing to do for the member before it hears of the session again.
+    let before = proxy.traffic().requests_in_all();
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(proxy.traffic().requests_in_all() < before + 50);
+    other.serve_read_only(false);
+    proxy.cut();
+    assert!(matches!(within(partitioner.next()).await, Some(Update::Acquired(_))));
+    assert!(guard.is_trusted());
 }
