@@ -90,7 +90,7 @@ fn vulnerability(known: &Vulnerability) -> String {
     let patched: Vec<_> = known.versions.patched().iter().map(ToString::to_string).collect();
     let remedy = match patched.is_empty() {
         true => "no version is known to be better".to_owned(),
-        false => format!("mended in {}", patched.join(", ")),
+        false => format!("fixed in {}", patched.join(", ")),
     };
     let (name, version, id) = (&package.name, &package.version, &advisory.id);
     format!("{name} {version}: {id}: {}; {remedy}", advisory.title)
@@ -145,7 +145,7 @@ source = "registry+https://github.com/rust-lang/crates.io-index"
 
     #[test]
     fn a_version_with_a_vulnerability_is_a_problem() {
-        let expected = "sheep 1.2.0: RUSTSEC-2026-0001: It bites; mended in >=1.2.1";
+        let expected = "sheep 1.2.0: RUSTSEC-2026-0001: It bites; fixed in >=1.2.1";
         assert_eq!(look_up("", "\">=1.2.1\""), (vec![expected.to_owned()], vec![]));
         assert_eq!(look_up("", "\">=1.2.0\""), (vec![], vec![]));
     }

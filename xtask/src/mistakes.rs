@@ -38,7 +38,7 @@ pub struct Options {
     names: Vec<String>,
 }
 
-/// Makes the mistakes one after the other; fails if one of them is not found as it should be.
+/// Makes the mistakes in sequence; fails if one of them is not found as it should be.
 pub fn run(options: &Options) -> Result<()> {
     let patches = chosen(patch::all(&paths::root())?, &options.names)?;
     let mut failed = Vec::new();

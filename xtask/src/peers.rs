@@ -135,8 +135,8 @@ impl Peer {
         }
     }
 
-    /// Whether a step that needs it may be skipped if it cannot be installed. Everything else comes from
-    /// package registries, and a machine without access to them cannot run any tests.
+    /// Whether a step that needs it is skipped, even with `--strict`, if it cannot be installed. Without `--strict`
+    /// that is so for every program.
     pub fn may_be_missing(self) -> bool {
         self == Peer::AdvisoryDatabase
     }

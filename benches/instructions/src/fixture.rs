@@ -96,7 +96,7 @@ pub fn open_acl() -> Vec<Acl> {
 
 /// The header of the n-th txn of a run.
 pub fn txn_header(index: usize) -> TxnHeader {
-    let number = i32::try_from(index).expect("no case has so many iterations");
+    let number = i32::try_from(index).expect("a case has fewer iterations");
     let zxid = Zxid(LAST_ZXID.0 + 1 + i64::from(number));
     TxnHeader { session: SESSION, cxid: number, zxid, time_ms: WALL_MS }
 }

@@ -46,7 +46,7 @@ mod tests {
 
     use super::*;
 
-    /// Requests whose clients had left used to be processed one after the other.
+    /// Requests whose clients had disconnected used to be processed in sequence.
     #[tokio::test]
     async fn requests_that_wait_share_one_run() {
         let looks = Arc::new(AtomicUsize::new(0));

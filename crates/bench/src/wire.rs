@@ -103,7 +103,7 @@ impl<S: Read + Write> TlsWire<S> {
                 return Ok(0);
             }
             if let Err(error) = self.session.process_new_packets() {
-                // Sends the alert, which tells the server what was wrong.
+                // Sends the alert, which says what was wrong.
                 let _ = self.send_sealed();
                 return Err(io::Error::new(ErrorKind::InvalidData, describe_failure(&error)));
             }

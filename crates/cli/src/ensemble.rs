@@ -103,7 +103,7 @@ struct Member {
     zoo_cfg: PathBuf,
     client_address: String,
     running: Option<Running>,
-    /// Ends a start that is under way: a server whose files are damaged waits for the others.
+    /// Cancels a start that is in progress: a server whose files are damaged waits for the others.
     starting: Option<StopSignal>,
 }
 
@@ -223,7 +223,7 @@ impl<'a> Ensemble<'a> {
     fn with_member(&mut self, id: u8, act: impl FnOnce(&mut Self, usize)) {
         match self.members.iter().position(|member| member.id == id) {
             Some(index) => act(self, index),
-            None => print_line!("there is no server {id}"),
+            None => print_line!("no such server: {id}"),
         }
     }
 

@@ -101,7 +101,7 @@ fn explain(error: &ureq::Error, arguments: &Arguments) -> String {
             format!("timed out after {} s", arguments.timeout.as_secs_f64())
         }
         ureq::Error::Http(_) | ureq::Error::BadUri(_) => {
-            "not the URL of an admin server, which looks like http://host:8080".to_owned()
+            "not an admin URL; expected something like http://host:8080".to_owned()
         }
         other => other.to_string(),
     }

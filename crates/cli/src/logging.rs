@@ -96,7 +96,7 @@ fn changeable(level: &str, handle: reload::Handle<EnvFilter, Registry>) -> LogLe
         handle.reload(filter).map_err(|error| BadLogLevel(error.to_string()))?;
         let before = std::mem::replace(&mut *current, wanted.to_owned());
         drop(current);
-        warn!("the log level was changed from {before} to {wanted}");
+        warn!("log level changed from {before} to {wanted}");
         Ok(())
     })
 }

@@ -151,7 +151,7 @@ fn run_to_end(arguments: Arguments) -> Result<Outcome> {
         let closed = tokio::time::timeout(CLOSE_MAX, connected.close()).await;
         if !matches!(closed, Ok(Ok(()))) {
             eprintln!(
-                "herdsman: closing the session was not confirmed; it expires after its timeout"
+                "herdsman: the server did not confirm the end of the session; it will expire after its timeout"
             );
         }
         outcome

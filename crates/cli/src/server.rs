@@ -219,7 +219,7 @@ async fn terminal_closed(mut hangup: Signal) {
         if has_terminal {
             return info!("received SIGHUP: the terminal was closed, stopping");
         }
-        info!("received SIGHUP: log files that were moved are created again with their next line");
+        info!("received SIGHUP: ignored; a moved audit log is created again with its next line");
     }
     std::future::pending::<()>().await;
 }
@@ -240,7 +240,7 @@ fn report(server: &Server, mode: Mode, start: Instant) {
     match mode {
         Mode::Standalone => info!("serving clients on {address}, started in {took_ms} ms"),
         Mode::Ensemble { .. } => {
-            info!("listening for clients on {address}; they are served once a leader is elected");
+            info!("listening for clients on {address}; waiting for a leader");
         }
     }
 }

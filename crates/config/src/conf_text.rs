@@ -7,15 +7,15 @@ use std::path::Path;
 
 use super::{Config, Membership, Mode, Role};
 
-/// What Apache calls the only election algorithm that is left.
+/// Apache's number of the only remaining election algorithm.
 const ELECTION_ALGORITHM: u8 = 3;
 
-/// What the answer has beyond the configuration.
+/// The values of the answer that are not in the configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct ConfNumbers<'a> {
-    /// The port that plain clients reach, if there is one.
+    /// The port for plain clients, if there is one.
     pub client_port: Option<u16>,
-    /// The port that TLS clients reach, if there is one.
+    /// The port for TLS clients, if there is one.
     pub secure_client_port: Option<u16>,
     /// Bytes of all snapshots.
     pub data_dir_bytes: u64,
@@ -23,12 +23,12 @@ pub struct ConfNumbers<'a> {
     pub log_dir_bytes: u64,
     /// The directory that relative paths start from.
     pub working_dir: &'a Path,
-    /// The members as of now; nothing on a standalone server.
+    /// The current members; nothing on a standalone server.
     pub membership: Option<&'a Membership>,
 }
 
-/// Numbers that `conf` and the admin command `configuration` show. Apache shows what was written, also where it
-/// is below zero and has no other meaning than 0.
+/// Numbers that `conf` and the admin command `configuration` show. Apache shows them as they were written, even if
+/// they are negative and mean the same as 0.
 impl Config {
     /// `maxClientCnxns`.
     #[must_use]
@@ -60,7 +60,7 @@ fn shown(written: i64, typed: i64) -> i64 {
     if written < 0 { written } else { typed }
 }
 
-/// The text of the answer. It has no secrets.
+/// The text of the answer, without secrets.
 #[must_use]
 pub fn conf_text(config: &Config, numbers: &ConfNumbers<'_>) -> String {
     let port = |port: Option<u16>| port.map_or(-1, i32::from);
@@ -116,7 +116,7 @@ fn add_member(text: &mut String, config: &Config, membership: &Membership) {
     let _ = writeln!(text, "electionPort={}", ports(|address| address.election_port));
     let _ = writeln!(text, "quorumPort={}", ports(|address| address.quorum_port));
     let _ = writeln!(text, "peerType={peer_type}");
-    // No newline behind it, as in Apache.
+    // No newline after it, as in Apache.
     let _ = write!(text, "membership: \n{membership}");
 }
 

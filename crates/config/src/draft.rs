@@ -59,7 +59,7 @@ pub(super) struct Raw {
     pub(super) admin_port: i64,
 }
 
-/// An address to listen on. Java takes an empty one for the loopback address.
+/// An address to listen on. For Java an empty one is the loopback address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Host(pub(super) String);
 
@@ -125,7 +125,7 @@ impl FromWord for AdminWriters {
             "logged-in" => Ok(Self::LoggedIn),
             "anybody" => Ok(Self::Anybody),
             "nobody" => Ok(Self::Nobody),
-            _ => Err("logged-in, anybody or nobody"),
+            _ => Err("`logged-in`, `anybody` or `nobody`"),
         }
     }
 }

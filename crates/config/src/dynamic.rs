@@ -1,11 +1,11 @@
-//! The files in which a membership that changes at run time is kept, as Apache keeps it:
-//! `zoo.cfg.dynamic.<version>` is the one in force, with its version in its name, and zoo.cfg points to
-//! it with `dynamicConfigFile` and has no members of its own any more. `zoo.cfg.bak` is how zoo.cfg
-//! was before. Apache: `QuorumPeerConfig.writeDynamicConfig`, `editStaticConfig`, `backupOldConfig`.
+//! The files of a membership that changes at run time, as in Apache:
+//! `zoo.cfg.dynamic.<version>` is the current one, with its version in its name, and zoo.cfg refers to
+//! it with `dynamicConfigFile` and no longer lists members itself. `zoo.cfg.bak` is the previous
+//! zoo.cfg. Apache: `QuorumPeerConfig.writeDynamicConfig`, `editStaticConfig`, `backupOldConfig`.
 //!
 //! How we differ: zoo.cfg keeps its comments and the order of its lines. Apache's `zoo.cfg.dynamic.next`, the
-//! membership that was proposed last, is neither written nor read: what is proposed is in the log, and a
-//! file would outlive a change that is taken back. One that Apache has left goes with the next change.
+//! last proposed membership, is neither written nor read: proposals are in the log, and a
+//! file would outlive a change that is rolled back. The next change removes one that Apache has left.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use herdsman_proto::{Membership, ServerId};
 
-/// What zoo.cfg does not keep once the members have a file of their own.
+/// Keys that are removed from zoo.cfg when the members have a separate file.
 const MOVED_KEYS: [&str; 5] = ["server.", "group", "weight", "dynamicConfigFile", "peerType"];
 
 /// The files of one server.
@@ -25,40 +25,40 @@ pub struct DynamicFiles {
 }
 
 impl DynamicFiles {
-    /// Beside this zoo.cfg.
+    /// The zoo.cfg next to them.
     #[must_use]
     pub fn new(file: PathBuf, my_id: ServerId) -> Self {
         DynamicFiles { file, my_id }
     }
 
-    /// Whose files these are.
+    /// The id of the server.
     #[must_use]
     pub fn my_id(&self) -> ServerId {
         self.my_id
     }
 
-    /// Keeps zoo.cfg as it is, unless it points to a file of members already.
+    /// Backs up zoo.cfg, unless it refers to a dynamic file already.
     ///
     /// # Errors
-    /// What the system said.
+    /// I/O errors.
     pub fn back_up(&self) -> io::Result<()> {
         let text = fs::read_to_string(&self.file)?;
         let points = logical_lines(&text).any(|line| key_of(line) == "dynamicConfigFile");
         if points { Ok(()) } else { replace(&self.with_suffix(".bak"), &text) }
     }
 
-    /// Whether zoo.cfg can be replaced, which takes more than writing beside it: it may be a mount point.
+    /// Checks whether zoo.cfg can be replaced, which takes more than writing next to it: it may be a mount point.
     ///
     /// # Errors
-    /// What the system said.
+    /// I/O errors.
     pub fn check_writable(&self) -> io::Result<()> {
         replace(&self.file, &fs::read_to_string(&self.file)?)
     }
 
-    /// Remembers a membership that is in force, and lets zoo.cfg point to it.
+    /// Writes a committed membership, and makes zoo.cfg refer to it.
     ///
     /// # Errors
-    /// What the system said.
+    /// I/O errors.
     pub fn activate(&self, membership: &Membership) -> io::Result<()> {
         let dynamic = self.with_suffix(&format!(".dynamic.{:x}", membership.version));
         replace(&dynamic, &sorted_lines(membership, |line| !line.starts_with("version")))?;
@@ -103,7 +103,7 @@ fn sorted_lines(membership: &Membership, keep: impl Fn(&str) -> bool) -> String 
     lines.join("\n")
 }
 
-/// Lines as a Java properties file has them: a backslash at the end joins the next one. Each with
+/// Splits a Java properties file into lines: a backslash at the end joins the next one. Each has
 /// its inner line ends, without the last one.
 fn logical_lines(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
@@ -135,7 +135,7 @@ fn key_of(line: &str) -> &str {
     line.split(|c: char| c == '=' || c == ':' || c.is_whitespace()).next().unwrap_or_default()
 }
 
-/// Replaces a file in one step, durably.
+/// Replaces a file atomically and durably.
 fn replace(path: &Path, text: &str) -> io::Result<()> {
     let mut name = OsString::from(path);
     name.push(".tmp");

@@ -1,4 +1,4 @@
-//! Directories whose names Apache's server reads otherwise than we do.
+//! Directories whose names Apache's server decodes differently.
 //!
 //! Java reads zoo.cfg as ISO-8859-1, and almost every editor writes UTF-8. A `dataDir` with letters beyond ASCII
 //! is therefore another directory to Apache's server. A server that took the name at its face value would not find
@@ -8,7 +8,7 @@ use std::path::Path;
 
 use herdsman_properties::Properties;
 
-use super::error::{ConfigError, Place};
+use super::error::{ConfigError, Location};
 use super::load::{Files, Loading};
 
 /// Takes the directories that Apache's server uses, where only those exist. If both do, only the operator
@@ -27,7 +27,7 @@ pub(super) fn choose_directories(
         if ours.value == theirs.value || !(files.has_directory)(Path::new(&theirs.value)) {
             continue;
         }
-        let place = Place::line(path, ours.line);
+        let place = Location::line(path, ours.line);
         let (utf8, latin1) = (&ours.value, &theirs.value);
         if (files.has_directory)(Path::new(utf8)) {
             let problem = format!(

@@ -1,4 +1,4 @@
-//! Whether the server runs alone or in an ensemble, and who is in it. Apache:
+//! Whether the server is standalone or in an ensemble, and the ensemble's members. Apache:
 //! `QuorumPeerConfig.setupQuorumPeerConfig` and `parseDynamicConfig`.
 //!
 //! Names are compared as text, because nothing is resolved here: where Apache would compare addresses
@@ -8,21 +8,21 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use super::error::{ConfigError, Place};
+use super::error::{ConfigError, Location};
 use super::load::{self, Files, Loading};
 use super::quorum::Mode;
 use super::rules;
 use super::{Endpoint, Member, Membership, Role, ServerId};
 
-/// What Apache takes for no number at all.
+/// The value that Apache treats as not set.
 const NO_ID: ServerId = ServerId(-1);
 /// What Apache's sample has, in place of a number below zero.
 const INIT_LIMIT_TICKS: u32 = 10;
 const SYNC_LIMIT_TICKS: u32 = 5;
-/// The largest server number that TTL znodes leave room for.
+/// The largest server id that leaves enough bits for TTL znodes.
 const SERVER_ID_MAX_WITH_TTL: i64 = 254;
 
-/// Completes membership, mode and client ports. `membership` is what zoo.cfg itself has.
+/// Completes membership, mode and client ports. `membership` is the one in zoo.cfg itself.
 pub(super) fn decide(
     loading: &mut Loading,
     membership: Membership,
@@ -35,7 +35,7 @@ pub(super) fn decide(
         source = PathBuf::from(dynamic);
         membership = read_dynamic(loading, &source, files)?;
     }
-    let problem = |text: String| ConfigError::rule(Place::File(source.clone()), text);
+    let problem = |text: String| ConfigError::rule(Location::File(source.clone()), text);
     if loading.is_set("oraclePath") {
         // The oracle decides between two servers; Apache does not look at groups then.
         membership.groups.clear();
@@ -50,7 +50,7 @@ pub(super) fn decide(
         merge_client_port(loading, me).map_err(problem)?;
     }
     let role = me.map_or(Role::Participant, |me| me.role);
-    // Apache says so even if only the list has a word about it.
+    // Apache warns even if only the list sets the role.
     if loading.is_set("peerType") && role != loading.draft.raw.peer_type {
         let text =
             format!("peerType differs from the list of servers, by which this server is {role}");
@@ -79,13 +79,13 @@ fn read_dynamic(
     let mut membership = read_members(loading, path, files)?;
     if membership.version != 0 {
         let problem = "a dynamic file has its version in its name, not in a line";
-        return Err(ConfigError::rule(Place::File(path.to_owned()), problem));
+        return Err(ConfigError::rule(Location::File(path.to_owned()), problem));
     }
     membership.version = version_of_name(&path.to_string_lossy());
     Ok(membership)
 }
 
-/// A file that has only `server.`, `group.` and `weight.` lines, and maybe a version.
+/// Reads a file that has only `server.`, `group.` and `weight.` lines, and possibly a version.
 fn read_members(
     loading: &mut Loading,
     path: &Path,
@@ -93,7 +93,7 @@ fn read_members(
 ) -> Result<Membership, ConfigError> {
     let mut membership = Membership::default();
     for (key, entry) in load::parse(path, &load::read(path, files)?)?.in_file_order() {
-        loading.warn_of_blanks(key, entry, &Place::line(path, entry.line));
+        loading.warn_of_blanks(key, entry, &Location::line(path, entry.line));
         let outcome = match membership.take_line(key, &entry.value) {
             Some(outcome) => outcome,
             None if key == "version" => u64::from_str_radix(&entry.value, 16)
@@ -103,7 +103,7 @@ fn read_members(
         };
         outcome.map_err(|problem| {
             let problem = format!("{key}={} {problem}", entry.value);
-            ConfigError::rule(Place::line(path, entry.line), problem)
+            ConfigError::rule(Location::line(path, entry.line), problem)
         })?;
     }
     Ok(membership)
@@ -128,7 +128,7 @@ fn check_addresses(loading: &Loading, membership: &Membership) -> Result<(), Str
     }
 }
 
-/// Whether the members make an ensemble; what Apache refuses or remarks about their number.
+/// Whether the members form an ensemble; errors and warnings about their number are Apache's.
 fn is_ensemble(
     loading: &mut Loading,
     membership: &Membership,
@@ -152,11 +152,11 @@ fn is_ensemble(
         even if even % 2 == 0 => "an odd number of participants would tolerate as many failures",
         _ => return Ok(true),
     };
-    loading.warn(Place::File(source.to_owned()), remark);
+    loading.warn(Location::File(source.to_owned()), remark);
     Ok(!alone_allowed || membership.participants().count() > 1)
 }
 
-/// The number in `dataDir/myid`, if the file exists. What is wrong with `dataDir` itself is found out later.
+/// The number in `dataDir/myid`, if the file exists. Errors of `dataDir` itself are detected later.
 fn read_my_id(loading: &mut Loading, files: Files<'_>) -> Result<Option<ServerId>, ConfigError> {
     let path = loading.draft.config.storage.data_dir.join("myid");
     let bytes = match (files.read)(&path) {
@@ -172,13 +172,13 @@ fn read_my_id(loading: &mut Loading, files: Files<'_>) -> Result<Option<ServerId
             if line.len() < padded.len() {
                 let text =
                     "has spaces around the number, which Apache's server refuses; remove them";
-                loading.warn(Place::Line(path, 1), text);
+                loading.warn(Location::Line(path, 1), text);
             }
             Ok(Some(ServerId(id)))
         }
         Err(_) => {
             let problem = format!("{line:?} is not the number of a server, such as 1");
-            Err(ConfigError::rule(Place::Line(path, 1), problem))
+            Err(ConfigError::rule(Location::Line(path, 1), problem))
         }
     }
 }
@@ -205,13 +205,13 @@ fn merge_client_port(loading: &mut Loading, me: &Member) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether two hosts are surely not the same. The first may be all addresses, which fits any.
+/// Whether two hosts certainly differ. The first may be a wildcard, which matches any.
 fn differ(fixed: Option<&str>, own: Option<&str>) -> bool {
     let address = |host: Option<&str>| host.and_then(|host| host.parse::<IpAddr>().ok());
     matches!((address(fixed), address(own)), (Some(one), Some(other)) if one != other)
 }
 
-/// An ensemble needs its limits. Apache takes one below zero as it is: it starts, and no follower ever joins.
+/// An ensemble needs its limits. Apache accepts a negative one: it starts, and no follower ever joins.
 fn check_limits(loading: &mut Loading) -> Result<(), ConfigError> {
     let raw = &loading.draft.raw;
     let written = [("initLimit", raw.init_limit_ticks), ("syncLimit", raw.sync_limit_ticks)];
@@ -253,13 +253,13 @@ fn check_my_id(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId, C
                 listed(),
                 path.display()
             );
-            Err(ConfigError::rule(Place::File(path), problem))
+            Err(ConfigError::rule(Location::File(path), problem))
         }
         Some(id) if config.znodes.ttl && id.0 > SERVER_ID_MAX_WITH_TTL => {
             let problem = format!(
                 "{id} is too large: extendedTypesEnabled leaves room for {SERVER_ID_MAX_WITH_TTL}"
             );
-            Err(ConfigError::rule(Place::Line(path, 1), problem))
+            Err(ConfigError::rule(Location::Line(path, 1), problem))
         }
         Some(id) if !members.contains_key(&id) => {
             let problem = format!(
@@ -267,7 +267,7 @@ fn check_my_id(loading: &Loading, my_id: Option<ServerId>) -> Result<ServerId, C
                  server.{id} to the configuration of every server",
                 listed()
             );
-            Err(ConfigError::Unexpected { place: Place::Line(path, 1), problem })
+            Err(ConfigError::Unexpected { place: Location::Line(path, 1), problem })
         }
         Some(id) => Ok(id),
     }

@@ -1,30 +1,30 @@
-//! What can be wrong with a configuration: errors that stop the start, and warnings that do not.
+//! Configuration errors, which prevent the start, and warnings, which do not.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
 /// Where a setting was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// A line of a file, counted from 1.
     Line(PathBuf, usize),
     /// A file as a whole.
     File(PathBuf),
     /// A `-D` flag, by the name of its property.
     Flag(String),
-    /// The command line's positional arguments.
+    /// The positional arguments.
     Arguments,
-    /// Nowhere: the values come from the defaults.
+    /// No location: the value is a default.
     Defaults,
 }
 
-impl Place {
+impl Location {
     pub(super) fn line(path: &Path, line: usize) -> Self {
         Self::Line(path.to_owned(), line)
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(path, line) => write!(f, "{}:{line}", path.display()),
@@ -36,17 +36,17 @@ impl fmt::Display for Place {
     }
 }
 
-/// Something the operator should know, which does not keep the server from starting.
+/// A warning for the operator.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Warning {
-    /// Where it was found.
-    pub place: Place,
-    /// One line for the log, without the place.
+    /// Where the setting was given.
+    pub place: Location,
+    /// One line for the log, without the location.
     pub text: String,
 }
 
 impl Warning {
-    pub(super) fn new(place: Place, text: impl Into<String>) -> Self {
+    pub(super) fn new(place: Location, text: impl Into<String>) -> Self {
         Self { place, text: text.into() }
     }
 }
@@ -65,34 +65,34 @@ pub enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
     /// The value of a setting has the wrong form.
     #[error("{place}: {key}={value}: expected {expected}")]
     Value {
         /// Where it was given.
-        place: Place,
+        place: Location,
         /// The setting, as written there.
         key: String,
-        /// The bad value; `…` if it is a secret.
+        /// The invalid value; `…` if it is a secret.
         value: String,
-        /// What would be right.
+        /// What is expected.
         expected: String,
     },
-    /// Each value is well formed, but a rule over them is broken.
+    /// Each value is well formed, but they break a rule together.
     #[error("{place}: {problem}")]
     Rule {
-        /// Where to mend it.
-        place: Place,
+        /// Where to correct it.
+        place: Location,
         /// What is wrong and what to do.
         problem: String,
     },
-    /// As [`ConfigError::Rule`], where Apache's server starts and then ends by an error that it did not expect.
+    /// Like [`ConfigError::Rule`], where Apache's server starts and then ends with an unexpected error.
     #[error("{place}: {problem}")]
     Unexpected {
-        /// Where to mend it.
-        place: Place,
+        /// Where to correct it.
+        place: Location,
         /// What is wrong and what to do.
         problem: String,
     },
@@ -107,20 +107,20 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// The exit code Apache's server ends with: 2 for a bad configuration, 3 for a bad directory, 1 where it
-    /// stumbles.
+    /// The exit code of Apache's server: 2 for an invalid configuration, 3 for an invalid directory, 1 for unexpected
+    /// errors.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Directory { .. } => 3,
             Self::Unexpected { .. } => 1,
-            // Apache stumbles over a directory without a name.
+            // Apache fails unexpectedly for a directory without a name.
             Self::Value { key, .. } if matches!(key.as_str(), "dataDir" | "dataLogDir") => 1,
             Self::Read { .. } | Self::Value { .. } | Self::Rule { .. } => 2,
         }
     }
 
-    /// What is wrong, without the place.
+    /// The problem, without the location.
     pub(super) fn problem(&self) -> String {
         match self {
             Self::Rule { problem, .. } | Self::Unexpected { problem, .. } => problem.clone(),
@@ -128,7 +128,7 @@ impl ConfigError {
         }
     }
 
-    pub(super) fn rule(place: Place, problem: impl Into<String>) -> Self {
+    pub(super) fn rule(place: Location, problem: impl Into<String>) -> Self {
         Self::Rule { place, problem: problem.into() }
     }
 }

@@ -1,12 +1,12 @@
-//! How values get from a row of the table into the fields of the configuration: the notation of the
-//! rows, and what each type of field makes of a value.
+//! Stores values from a row of the table into the fields of the configuration: the notation of the
+//! rows, and how each type of field converts a value.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::path::PathBuf;
 
 use herdsman_secret::Secret;
 
-/// How a field takes a value. Unsigned fields take negative numbers as 0; an option of an unsigned
+/// Converts a value for a field. Unsigned fields store negative numbers as 0; an option of an unsigned
 /// number is `None` for negative ones, an option of a nonzero number also for 0.
 pub(super) trait Field<V> {
     fn take(value: V) -> Self;
@@ -96,7 +96,7 @@ impl Field<&str> for Option<String> {
     }
 }
 
-/// A list, with commas between.
+/// A comma-separated list.
 impl Field<&str> for Vec<String> {
     fn take(value: &str) -> Self {
         value.split(',').map(str::trim).filter(|item| !item.is_empty()).map(str::to_owned).collect()
@@ -115,9 +115,9 @@ impl Field<&str> for Option<Secret> {
     }
 }
 
-/// Fields that know their own words.
+/// Fields that define their own words.
 pub(super) trait FromWord: Sized {
-    /// Reads a word, or says what would be right.
+    /// Reads a word, or returns what is expected.
     fn from_word(word: &str) -> Result<Self, &'static str>;
 }
 
@@ -142,7 +142,7 @@ macro_rules! settings {
     };
 }
 
-/// The function that puts a value of a shape into a field.
+/// The function that stores a value of a shape into a field.
 macro_rules! store {
     ($shape:ident, kept) => { $crate::setting::Store::Kept };
     (Int, $($f:ident).+) => { $crate::field::store!(@ Int, $($f).+) };

@@ -1,8 +1,8 @@
-//! System properties as a JVM would have them: `-Dname=value` flags, without a JVM.
+//! Java system properties without a JVM: `-Dname=value` flags.
 //!
 //! In: the text of SERVER_JVMFLAGS or JVMFLAGS, or single `-D` arguments; the caller reads the
 //! environment. Out: names and values. Flags that are meant for a JVM (`-Xmx`, `-XX:…`,
-//! `-javaagent:…`) are passed over. Apache's start script puts SERVER_JVMFLAGS before JVMFLAGS and
+//! `-javaagent:…`) are skipped. Apache's start script puts SERVER_JVMFLAGS before JVMFLAGS and
 //! a JVM takes the last of equal names, so add them in that order.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use std::fmt;
 pub struct SystemProperties(BTreeMap<String, String>);
 
 impl SystemProperties {
-    /// No properties.
+    /// Creates an empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -32,7 +32,7 @@ impl SystemProperties {
         self.0.insert(name.into(), value.into());
     }
 
-    /// Adds one flag if it is `-Dname=value` or `-Dname`, and tells whether it was.
+    /// Adds one flag if it is `-Dname=value` or `-Dname`; returns whether it was.
     pub fn add_flag(&mut self, flag: &str) -> bool {
         let Some(definition) = flag.strip_prefix("-D") else {
             return false;
@@ -45,8 +45,8 @@ impl SystemProperties {
         true
     }
 
-    /// Adds every `-D` flag of a text, which is cut into words as a shell would: quotes and
-    /// backslashes keep blanks together. Other flags are passed over.
+    /// Adds every `-D` flag of a text, which is split into words as by a shell: quotes and
+    /// backslashes protect blanks. Other flags are skipped.
     pub fn add_flags(&mut self, text: &str) {
         for word in words(text) {
             self.add_flag(&word);
@@ -72,7 +72,7 @@ impl fmt::Debug for SystemProperties {
     }
 }
 
-/// Cuts a text into words. An open quote ends with the text.
+/// Splits a text into words. An open quote ends with the text.
 fn words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

@@ -1,5 +1,5 @@
-//! Goes through the files, flags and arguments, fills a draft by the table, and hands it on to the
-//! rules. Everything that a user set is visited once, in the order of the file and then of the flags.
+//! Reads the files, flags and arguments, fills a draft according to the table, and passes it to the
+//! rules. Each given setting is visited once, in the order of the file and then of the flags.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use herdsman_properties::{Entry, Properties};
 use herdsman_secret::Secret;
 
 use super::draft::Draft;
-use super::error::{ConfigError, Place, Warning};
+use super::error::{ConfigError, Location, Warning};
 use super::flags::SystemProperties;
 use super::setting::{Initial, Setting, Shape, Source, Status, Store};
 use super::settings;
@@ -21,21 +21,21 @@ use super::{Loaded, Membership, encoding, ensemble, rules};
 pub(super) struct Files<'a> {
     /// Reads a file.
     pub(super) read: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
-    /// Whether there is such a directory.
+    /// Whether a directory exists.
     pub(super) has_directory: &'a dyn Fn(&Path) -> bool,
 }
 
-/// A configuration on its way: what was read, where, and what there is to say about it.
+/// A configuration that is being read: the draft, where each setting was given, and the warnings.
 pub(super) struct Loading {
     pub(super) draft: Draft,
     pub(super) warnings: Vec<Warning>,
-    places: BTreeMap<String, Place>,
-    base: Place,
+    places: BTreeMap<String, Location>,
+    base: Location,
 }
 
 impl Loading {
-    /// The defaults of the table. `base` is where a mistake is that no line is to blame for.
-    fn new(base: Place) -> Self {
+    /// Starts with the defaults. `base` is the location reported for errors that belong to no line.
+    fn new(base: Location) -> Self {
         let mut draft = Draft::default();
         for setting in settings::all() {
             if let Initial::Is(text) = setting.initial {
@@ -47,7 +47,7 @@ impl Loading {
     }
 
     /// Where a key was set, or where it should have been.
-    pub(super) fn place(&self, key: &str) -> Place {
+    pub(super) fn place(&self, key: &str) -> Location {
         self.places.get(key).unwrap_or(&self.base).clone()
     }
 
@@ -55,22 +55,22 @@ impl Loading {
         self.places.contains_key(key)
     }
 
-    pub(super) fn warn(&mut self, place: Place, text: impl Into<String>) {
+    pub(super) fn warn(&mut self, place: Location, text: impl Into<String>) {
         self.warnings.push(Warning::new(place, text));
     }
 
-    /// A rule over the value of `key` is broken.
+    /// The error for a value of `key` that breaks a rule.
     pub(super) fn broken(&self, key: &str, problem: impl Into<String>) -> ConfigError {
         ConfigError::rule(self.place(key), problem)
     }
 
-    /// Takes one setting. `key` differs from the setting's where that is a pattern.
+    /// Reads one setting. `key` differs from the setting's key where that is a pattern.
     fn take(
         &mut self,
         setting: &Setting,
         key: &str,
         text: &str,
-        place: Place,
+        place: Location,
     ) -> Result<(), ConfigError> {
         let shown = if setting.shape == Shape::Secret { "…" } else { text };
         match setting.apply(&mut self.draft, text) {
@@ -88,7 +88,7 @@ impl Loading {
             Status::Acted | Status::Ensemble | Status::Ignored(_) => true,
         };
         if !silent {
-            self.warn(place.clone(), format!("{key} is not acted on yet"));
+            self.warn(place.clone(), format!("{key} has no effect yet"));
         }
         if matches!(setting.store, Store::Kept) {
             self.draft.config.given.push(given(key, text, place.clone()));
@@ -97,11 +97,11 @@ impl Loading {
         Ok(())
     }
 
-    /// Takes the keys of zoo.cfg, except those about members, which are returned.
+    /// Reads the keys of zoo.cfg, except those about members, which it returns.
     fn take_file(&mut self, path: &Path, file: &Properties) -> Result<Membership, ConfigError> {
         let mut membership = Membership::default();
         for (key, entry) in file.in_file_order() {
-            let place = Place::line(path, entry.line);
+            let place = Location::line(path, entry.line);
             if let Some(outcome) = membership.take_line(key, &entry.value) {
                 self.warn_of_blanks(key, entry, &place);
                 if file.get("dynamicConfigFile").is_some() {
@@ -120,8 +120,9 @@ impl Loading {
                 continue;
             };
             if setting.source == Source::Bare {
-                let text =
-                    format!("Apache takes {key} only as the flag -D{key}; here it counts, too");
+                let text = format!(
+                    "Apache takes {key} only as the flag -D{key}; here it also takes effect in the file"
+                );
                 self.warn(place.clone(), text);
             }
             self.take(setting, key, &entry.value, place)?;
@@ -129,8 +130,8 @@ impl Loading {
         Ok(membership)
     }
 
-    /// Apache does not cut blanks off what it reads about members.
-    pub(super) fn warn_of_blanks(&mut self, key: &str, entry: &Entry, place: &Place) {
+    /// Apache does not trim white space in member lines.
+    pub(super) fn warn_of_blanks(&mut self, key: &str, entry: &Entry, place: &Location) {
         if entry.was_padded || entry.value.contains(char::is_whitespace) {
             let text = format!(
                 "{key} has spaces in or after its value; Apache's server refuses most such lines: remove them"
@@ -139,10 +140,10 @@ impl Loading {
         }
     }
 
-    /// Takes system properties, except those that the file has set.
+    /// Reads system properties, except those that the file has set.
     fn take_properties(&mut self, properties: &SystemProperties) -> Result<(), ConfigError> {
         for (name, text) in properties.iter() {
-            let place = Place::Flag(name.to_owned());
+            let place = Location::Flag(name.to_owned());
             let Some((setting, key)) = settings::by_property(name) else {
                 if let Some(key) = name.strip_prefix("zookeeper.") {
                     self.warn(place.clone(), unknown_flag_text(key));
@@ -166,11 +167,11 @@ impl Loading {
     }
 
     fn is_set_in_file(&self, key: &str) -> bool {
-        matches!(self.places.get(key), Some(Place::Line(..)))
+        matches!(self.places.get(key), Some(Location::Line(..)))
     }
 }
 
-pub(super) fn given(key: &str, text: &str, place: Place) -> Given {
+pub(super) fn given(key: &str, text: &str, place: Location) -> Given {
     Given { key: key.to_owned(), value: Secret::new(text), place }
 }
 
@@ -196,7 +197,7 @@ fn unknown_flag_text(key: &str) -> String {
 /// Parses a properties file that was read from `path`.
 pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Properties, ConfigError> {
     Properties::parse(bytes)
-        .map_err(|bad| ConfigError::rule(Place::line(path, bad.line), bad.to_string()))
+        .map_err(|bad| ConfigError::rule(Location::line(path, bad.line), bad.to_string()))
 }
 
 pub(super) fn read(path: &Path, files: Files<'_>) -> Result<Vec<u8>, ConfigError> {
@@ -210,20 +211,20 @@ pub(super) fn from_file(
 ) -> Result<Loaded, ConfigError> {
     let bytes = read(path, files)?;
     let file = parse(path, &bytes)?;
-    let mut loading = Loading::new(Place::File(path.to_owned()));
+    let mut loading = Loading::new(Location::File(path.to_owned()));
     for (key, line) in &file.overridden {
         loading.warn(
-            Place::line(path, *line),
-            format!("{key} is set again further down; the last one counts"),
+            Location::line(path, *line),
+            format!("{key} is set again further down; the last value applies"),
         );
     }
     if file.has_byte_order_mark {
         let text = "begins with a byte order mark, which Apache's server takes for a part of the first name; \
                     save the file without it";
-        loading.warn(Place::line(path, 1), text);
+        loading.warn(Location::line(path, 1), text);
     }
     for line in &file.beyond_ascii {
-        loading.warn(Place::line(path, *line), "is read as UTF-8; Apache reads ISO-8859-1");
+        loading.warn(Location::line(path, *line), "is read as UTF-8; Apache reads ISO-8859-1");
     }
     let membership = loading.take_file(path, &file)?;
     if !file.beyond_ascii.is_empty() {
@@ -246,11 +247,11 @@ pub(super) fn from_args(
             "{} arguments; expected a configuration file, or port dataDir [tickTime] [maxClientCnxns]",
             args.len()
         );
-        return Err(ConfigError::rule(Place::Arguments, problem));
+        return Err(ConfigError::rule(Location::Arguments, problem));
     }
     let no_limit = ("maxClientCnxns", "0");
     let given = [no_limit].into_iter().chain(NAMES.into_iter().zip(args.iter().copied()));
-    standalone(&Place::Arguments, given, properties)
+    standalone(&Location::Arguments, given, properties)
 }
 
 pub(super) fn standalone_default(properties: &SystemProperties) -> Result<Loaded, ConfigError> {
@@ -259,11 +260,11 @@ pub(super) fn standalone_default(properties: &SystemProperties) -> Result<Loaded
         ("clientPortAddress", "127.0.0.1"),
         ("dataDir", "./herdsman-data"),
     ];
-    standalone(&Place::Defaults, given.into_iter(), properties)
+    standalone(&Location::Defaults, given.into_iter(), properties)
 }
 
 fn standalone<'a>(
-    place: &Place,
+    place: &Location,
     given: impl Iterator<Item = (&'a str, &'a str)>,
     properties: &SystemProperties,
 ) -> Result<Loaded, ConfigError> {

@@ -7,19 +7,19 @@ use super::{Membership, Role, ServerId};
 /// How the server runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Mode {
-    /// Alone.
+    /// Standalone.
     #[default]
     Standalone,
     /// As a member of an ensemble.
     Ensemble {
-        /// The number in the `myid` file.
+        /// The id in the `myid` file.
         my_id: ServerId,
         /// Its role in the list of servers.
         role: Role,
     },
 }
 
-/// Membership and what only an ensemble needs.
+/// Membership and settings of an ensemble.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Quorum {
     /// The members that the files name; may be empty or a single one on a standalone server.
@@ -28,7 +28,7 @@ pub struct Quorum {
     pub standalone_enabled: bool,
     /// Whether clients may change the membership.
     pub reconfig_enabled: bool,
-    /// A new membership could not be kept beside zoo.cfg, so no change is proposed here.
+    /// A new membership could not be written next to zoo.cfg, so this server proposes no change.
     pub membership_is_fixed: bool,
     /// Ticks for a learner to connect and catch up.
     pub init_limit_ticks: u32,
@@ -38,7 +38,7 @@ pub struct Quorum {
     pub connect_limit_ticks: u32,
     /// Whether quorum and election ports listen on all addresses.
     pub listen_on_all_addresses: bool,
-    /// Where a follower serves observers.
+    /// The port on which a follower serves observers.
     pub observer_master_port: Option<NonZeroU16>,
     /// Whether an observer keeps a log and snapshots.
     pub observer_sync: bool,
@@ -52,24 +52,24 @@ pub struct Quorum {
     pub multi_address_timeout_ms: u32,
     /// Whether addresses are tried before one is used.
     pub multi_address_check: bool,
-    /// The file that lets one of two servers go on alone.
+    /// The file that lets one of two servers continue alone.
     pub oracle_path: Option<String>,
 }
 
 /// TLS and SASL between servers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QuorumSecurity {
-    /// Whether servers speak TLS with each other.
+    /// Whether servers use TLS with each other.
     pub tls: bool,
-    /// Whether the quorum and election ports take both TLS and plain connections.
+    /// Whether the quorum and election ports accept both TLS and plain connections.
     pub port_unification: bool,
-    /// Whether changed certificate files are read again.
+    /// Whether changed certificate files are reloaded.
     pub reload_certificates: bool,
     /// Whether SASL may be used between servers.
     pub sasl: bool,
-    /// Whether a server refuses others without SASL.
+    /// Whether a server rejects servers that do not log in.
     pub server_requires_sasl: bool,
-    /// Whether a learner refuses to join without SASL.
+    /// Whether a learner joins only with SASL.
     pub learner_requires_sasl: bool,
     /// JAAS section of a learner.
     pub learner_login_context: String,
@@ -82,13 +82,13 @@ pub struct QuorumSecurity {
 /// Times and sizes of an ensemble.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QuorumTuning {
-    /// Whether the leader takes clients.
+    /// Whether the leader accepts clients.
     pub leader_serves: bool,
     /// Time to connect to a peer for an election.
     pub connect_timeout_ms: u32,
     /// Read timeout of election connections; `None` means `sync_limit_ticks`.
     pub read_timeout_ms: Option<u32>,
-    /// Tries to bind the election port; `None` tries for ever.
+    /// Attempts to bind the election port; `None` retries forever.
     pub bind_tries_max: Option<NonZeroU32>,
     /// The shortest time between two notifications.
     pub notification_min_ms: u32,
@@ -96,9 +96,9 @@ pub struct QuorumTuning {
     pub notification_max_ms: u32,
     /// How long a leader waits for its followers' epochs; `None` means `init_limit_ticks`.
     pub epoch_wait_ms: Option<u32>,
-    /// Learners that get a snapshot at the same time.
+    /// Learners that receive a snapshot at the same time.
     pub snapshot_syncs_max: u32,
-    /// Learners that get log entries at the same time.
+    /// Learners that receive log entries at the same time.
     pub diff_syncs_max: u32,
     /// Delay between tries to connect to the leader.
     pub leader_retry_ms: u32,
@@ -110,12 +110,12 @@ pub struct QuorumTuning {
     pub observer_master_bytes_max: u32,
     /// Committed transactions kept in memory for learners, at least 500.
     pub commit_log_txns: u32,
-    /// How much log, as a part of the snapshot's size, is sent rather than the snapshot; `None` never.
+    /// The most log that is sent instead of a snapshot, as a fraction of its size; `None` never sends log files.
     pub log_sync_factor: Option<f64>,
     /// Whether sockets between servers get keep-alive probes.
     pub tcp_keep_alive: bool,
-    /// Whether a leader sends small packets at once.
+    /// Whether a leader disables Nagle's algorithm.
     pub leader_no_delay: bool,
-    /// Whether a follower sends small packets at once.
+    /// Whether a follower disables Nagle's algorithm.
     pub follower_no_delay: bool,
 }

@@ -1,5 +1,5 @@
-//! What is more than one value's business: defaults that follow from other values, bounds that Apache
-//! moves a value into, and combinations that it refuses. Apache: the end of
+//! Rules that involve several settings: defaults derived from other values, bounds to which Apache
+//! clamps a value, and combinations that it rejects. Apache: the end of
 //! `QuorumPeerConfig.parseProperties`, and the static blocks of the classes that read properties.
 
 pub(super) mod access;
@@ -68,7 +68,7 @@ fn storage(loading: &mut Loading) -> Result<(), ConfigError> {
     };
     if storage.compression == Compression::None && !word.is_empty() {
         let text = format!(
-            "snapshot.compression.method={word} is none of gz and snappy; snapshots are not compressed"
+            "snapshot.compression.method={word} is neither gz nor snappy; snapshots are not compressed"
         );
         loading.warn(loading.place("snapshot.compression.method"), text);
     }
@@ -98,7 +98,7 @@ fn scrub(loading: &mut Loading) -> Option<Scrub> {
     Some(Scrub { bytes_per_second, pause_ms: u64::from(hours) * HOUR_MS })
 }
 
-/// Apache counts the size of the file, which is what it sets aside at once.
+/// Apache compares the size of the file, which includes preallocated space.
 fn warn_of_small_logs(loading: &mut Loading) {
     let raw = &loading.draft.raw;
     let (limit, ahead) = (raw.log_file_kib, raw.preallocate_kib);
@@ -126,7 +126,7 @@ fn accept_loss_after(loading: &Loading) -> Result<Option<i64>, ConfigError> {
     })
 }
 
-/// Moves a value up to its bound, as Apache does, and says so.
+/// Raises a value to its lower bound, as Apache does, with a warning.
 fn at_least(loading: &mut Loading, key: &str, value: i64, bound: u32) -> u32 {
     let taken = u32::take(value).max(bound);
     if value < i64::from(bound) {
@@ -227,8 +227,8 @@ fn limits(loading: &mut Loading) {
     limits.large_request_bytes_min = Field::take(large);
 }
 
-/// Weights of sessions: positive, and none below that of a local session. The sizes that are set are
-/// meant for global sessions, so with weights on they are multiplied.
+/// Weights of sessions: positive, and none below that of a local session. The configured sizes are
+/// for global sessions, so with weights on they are multiplied.
 fn connection_weights(loading: &mut Loading) {
     let raw = &loading.draft.raw;
     let local = (raw.local_session_weight, "connection_throttle_local_session_weight", 1);
@@ -291,7 +291,7 @@ fn quorum(loading: &mut Loading) -> Checked {
     const COMMIT_LOG_TXNS: u32 = 500;
     let raw = &loading.draft.raw;
     if raw.election_alg != 3 {
-        let problem = format!("electionAlg={} is gone; only 3 exists", raw.election_alg);
+        let problem = format!("electionAlg={} is no longer supported; only 3 is", raw.election_alg);
         return Err(loading.broken("electionAlg", problem));
     }
     let (port, txns) = (raw.observer_master_port, raw.commit_log_txns);

@@ -1,29 +1,29 @@
-//! What a row of the table of settings says, how its text is read, and where the value goes.
+//! The rows of the table of settings: how a text is read, and where the value is stored.
 //!
-//! Reading is Apache's, method by method, because it decides which files are accepted: settings that
+//! Values are read as in Apache, method by method, because that decides which files are accepted: settings that
 //! `QuorumPeerConfig` reads itself must be well formed or the server does not start; those that
-//! classes fetch from system properties fall back to a default in silence. We fall back too, but say so.
+//! classes read from system properties silently fall back to a default. We fall back too, with a warning.
 
 use super::draft::Draft;
 
 /// One setting.
 #[derive(Debug)]
 pub struct Setting {
-    /// Apache's name in zoo.cfg. A last `*` stands for any rest.
+    /// Apache's name in zoo.cfg. A final `*` matches any rest.
     pub key: &'static str,
     /// Where it may be given.
     pub source: Source,
     /// How its text is read.
     pub shape: Shape,
-    /// What its number counts, or nothing.
+    /// The unit of a number, or nothing.
     pub unit: &'static str,
-    /// Its value when nobody sets it.
+    /// Its default.
     pub initial: Initial,
-    /// What we do with it.
+    /// Its effect in this server.
     pub status: Status,
     /// Whether a change takes effect without a restart.
     pub reloadable: bool,
-    /// One sentence.
+    /// One sentence about it.
     pub about: &'static str,
     pub(super) field: &'static str,
     pub(super) store: Store,
@@ -36,7 +36,7 @@ pub enum Source {
     File,
     /// In zoo.cfg, which becomes the property `zookeeper.<key>`, or as that property; the file wins.
     Property,
-    /// As the property `<key>`, without prefix; Apache does not see it in zoo.cfg. We do, and say so.
+    /// As the property `<key>`, without prefix; Apache does not read it in zoo.cfg. We do, with a warning.
     Bare,
     /// As `Property`, and if neither is given as the property `<key>`.
     PropertyOrBare,
@@ -79,29 +79,29 @@ pub enum Shape {
     Secret,
     /// A path that is not empty.
     Path,
-    /// One of a few words, or a form of its own; the row's field knows them.
+    /// One of a few words, or a special form; the row's field defines them.
     Word,
 }
 
-/// The value of a setting that nobody set.
+/// The default of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Initial {
     /// This text.
     Is(&'static str),
     /// No value.
     Unset,
-    /// What the words say; `rules` computes it.
+    /// As described; `rules` computes it.
     Derived(&'static str),
 }
 
-/// What we do with a setting.
+/// The effect of a setting in this server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Status {
     /// It has the effect described.
     Acted,
-    /// It is read and checked, but has no effect yet; the log says so if it is set.
+    /// It is read and checked, but has no effect yet; a warning says so if it is set.
     NotYet,
-    /// As `NotYet`, but with this value there is nothing to say: it asks for what is missing anyway.
+    /// Like `NotYet`, but this value needs no warning, because it disables the missing feature.
     NotYetUnless(&'static str),
     /// It has the effect described, in an ensemble only.
     Ensemble,
@@ -109,7 +109,7 @@ pub enum Status {
     Ignored(&'static str),
 }
 
-/// Where the value goes.
+/// Where the value is stored.
 #[derive(Debug)]
 pub(super) enum Store {
     Kept,
@@ -120,7 +120,7 @@ pub(super) enum Store {
     Word(fn(&mut Draft, &str) -> Result<(), &'static str>),
 }
 
-/// A text as its shape reads it.
+/// A text that was read according to its shape.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Value<'a> {
     Int(i64),
@@ -129,8 +129,8 @@ pub(super) enum Value<'a> {
     Text(&'a str),
 }
 
-/// A value and, where Apache would take an odd text in silence, what to say about it. `value` is
-/// `None` where the default stays.
+/// A value and, where Apache would silently accept an unusual text, a warning about it. `value` is
+/// `None` where the default is used.
 #[derive(Debug, PartialEq)]
 pub(super) struct Reading<'a> {
     pub(super) value: Option<Value<'a>>,
@@ -142,7 +142,7 @@ impl<'a> Reading<'a> {
         Self { value: Some(value), odd: None }
     }
 
-    /// `truth`, remarked on unless the text is one of `words` in any case.
+    /// `truth`, with a warning unless the text is one of `words` in any case.
     fn switch(truth: bool, text: &str, words: [&str; 2], odd: &'static str) -> Self {
         let known = words.iter().any(|word| text.eq_ignore_ascii_case(word));
         Self { value: Some(Value::Bool(truth)), odd: (!known).then_some(odd) }
@@ -155,7 +155,7 @@ impl<'a> Reading<'a> {
 }
 
 impl Shape {
-    /// Reads a text, or says what would have been right.
+    /// Reads a text, or returns what is expected.
     pub(super) fn read(self, text: &str) -> Result<Reading<'_>, &'static str> {
         const INT: &str = "a whole number up to 2147483647";
         Ok(match self {
@@ -180,7 +180,7 @@ impl Shape {
         })
     }
 
-    /// The shapes that never keep the server from starting.
+    /// The shapes that never prevent the start.
     fn read_loosely(self, text: &str) -> Reading<'_> {
         const BOOL: [&str; 2] = ["true", "false"];
         const YES_NO: [&str; 2] = ["yes", "no"];
@@ -211,7 +211,7 @@ impl Shape {
         }
     }
 
-    /// The kind of value, for a reader.
+    /// The kind of value, for documentation.
     #[must_use]
     pub fn kind(self) -> &'static str {
         match self {
@@ -229,7 +229,7 @@ impl Shape {
 }
 
 impl Setting {
-    /// Reads a text and stores the value; returns what there is to remark, or what would be right.
+    /// Reads a text and stores the value; returns a warning if there is one, or an error with what is expected.
     pub(super) fn apply(
         &self,
         draft: &mut Draft,
@@ -248,7 +248,7 @@ impl Setting {
         Ok(reading.odd)
     }
 
-    /// Our name: the field that it fills, or `None` if it is only kept as text.
+    /// Our name: the field that stores it, or `None` if it is only kept as text.
     #[must_use]
     pub fn name(&self) -> Option<&'static str> {
         let path = self.field.trim_start_matches('.');

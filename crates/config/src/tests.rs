@@ -1,4 +1,4 @@
-//! Whole files as people have them, and mistakes as people make them.
+//! Realistic files, and realistic mistakes.
 
 mod apache;
 mod ensembles;
@@ -35,7 +35,7 @@ fn load(text: &str, flags: &str) -> (Config, Vec<String>) {
 
 const MINIMAL: &str = "dataDir=/data\nclientPort=2181\n";
 
-/// The minimal file with more lines (from line 3) and flags gives exactly these warnings.
+/// The minimal file with more lines (from line 3) and flags has exactly these warnings.
 fn check_warnings(more: &str, flags: &str, expected: &[&str]) -> Config {
     let (config, warnings) = load(&format!("{MINIMAL}{more}"), flags);
     assert_eq!(warnings, expected, "{more} {flags}");
@@ -117,7 +117,7 @@ fn a_grown_file_is_accepted_and_says_what_has_no_effect() {
     assert_eq!(config.unknown[0].value, Secret::new("false"));
     assert!(config.access.sasl_scheme && !config.access.x509_scheme);
     let kept = config.given.iter().find(|given| given.key == "authProvider.1");
-    assert_eq!(kept.map(|given| given.place.clone()), Some(Place::Line("zoo.cfg".into(), 18)));
+    assert_eq!(kept.map(|given| given.place.clone()), Some(Location::Line("zoo.cfg".into(), 18)));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn the_file_wins_over_flags_except_where_apache_sees_only_flags() {
     let bare = "-Dfsync.warningthresholdms=1";
     assert_eq!(check_warnings("", bare, &[]).storage.sync_warning_ms, 1);
     assert_eq!(check_warnings("fsync.warningthresholdms=3", bare, &[]).storage.sync_warning_ms, 3);
-    let noted = "zoo.cfg:3: Apache takes jute.maxbuffer only as the flag -Djute.maxbuffer; here it counts, too";
+    let noted = "zoo.cfg:3: Apache takes jute.maxbuffer only as the flag -Djute.maxbuffer; here it also takes effect in the file";
     let config = check_warnings("jute.maxbuffer=9000", "", &[noted]);
     assert_eq!((config.limits.frame_bytes_max, config.limits.frame_extra_bytes_max), (9000, 9000));
     let config = check_warnings("jute.maxbuffer=9000", "-Djute.maxbuffer=0x2000", &[noted]);

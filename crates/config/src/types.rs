@@ -10,9 +10,9 @@ use herdsman_proto::limits::SizeLimits;
 use herdsman_secret::Secret;
 
 use super::Endpoint;
-use super::error::Place;
+use super::error::Location;
 
-/// Where clients connect.
+/// The client ports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Listen {
     /// The plain client port, if any.
@@ -27,28 +27,28 @@ pub struct Listen {
     pub sessionless_timeout_ms: u32,
 }
 
-/// Whether those who connect must show a certificate.
+/// Whether connecting clients must present a certificate.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClientAuth {
-    /// They are not asked.
+    /// No certificate is requested.
     None,
-    /// They are asked, and may decline.
+    /// A certificate is requested, but optional.
     Want,
-    /// They must.
+    /// A certificate is required.
     #[default]
     Need,
 }
 
-/// TLS of one kind of ports, as it is set.
+/// TLS settings of one kind of ports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Tls {
-    /// The newest protocol that is spoken.
+    /// The newest supported protocol.
     pub protocol: String,
-    /// Protocols that are spoken; empty means `protocol` and those before it.
+    /// Accepted protocols; empty means `protocol` and older ones.
     pub protocols: Vec<String>,
-    /// Cipher suites that are spoken; empty means all that are known.
+    /// Accepted cipher suites; empty means all supported ones.
     pub cipher_suites: Vec<String>,
-    /// File of the own key and certificate.
+    /// The file of the server's key and certificate.
     pub key_store: Option<PathBuf>,
     /// Its password.
     pub key_store_password: Option<Secret>,
@@ -56,7 +56,7 @@ pub struct Tls {
     pub key_store_password_file: Option<PathBuf>,
     /// Its format; by its extension if not set.
     pub key_store_kind: Option<String>,
-    /// File of the certificates that are trusted.
+    /// The file of trusted certificates.
     pub trust_store: Option<PathBuf>,
     /// Its password.
     pub trust_store_password: Option<Secret>,
@@ -66,26 +66,26 @@ pub struct Tls {
     pub trust_store_kind: Option<String>,
     /// Whether a certificate must name its host, on both sides.
     pub verify_hosts: bool,
-    /// Whether that holds for those who connect to us, too.
+    /// Whether that also applies to incoming connections.
     pub verify_client_hosts: bool,
     /// Whether revocation lists are consulted.
     pub revocation: bool,
     /// File of revocation lists, beside those in the trust store.
     pub revocation_lists: Option<PathBuf>,
-    /// Whether those who connect must show a certificate.
+    /// Whether connecting peers must present a certificate.
     pub client_auth: ClientAuth,
-    /// How long a port for both TLS and plain waits to see which it is.
+    /// How long a port for both TLS and plain connections waits for the first byte.
     pub detection_timeout_ms: u32,
 }
 
-/// TLS on the client port, beyond what both kinds of ports have.
+/// TLS settings that only the client port has.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ClientTls {
-    /// Whether the TLS client port takes plain connections, too.
+    /// Whether the TLS client port also accepts plain connections.
     pub port_unification: bool,
-    /// Whether changed certificate files are read again.
+    /// Whether changed certificate files are reloaded.
     pub reload_certificates: bool,
-    /// Handshakes under way at the same time.
+    /// The limit for concurrent handshakes.
     pub handshakes_max: Option<NonZeroU32>,
     /// Whether connections are dropped before the handshake while there is no leader.
     pub drop_while_not_serving: bool,
@@ -110,7 +110,7 @@ pub struct Purge {
     pub interval_ms: u64,
     /// Snapshots to keep, with the logs they need; at least 3.
     pub snapshots_kept: u32,
-    /// Nobody has set an interval; Apache would keep all files.
+    /// Whether the interval is a default; Apache would keep all files.
     pub is_default: bool,
 }
 
@@ -122,10 +122,10 @@ impl Purge {
     }
 }
 
-/// How logs and snapshots are read in the background, to find damage.
+/// Settings of the scrubber, which reads logs and snapshots in the background to find damage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Scrub {
-    /// The most that is read in a second.
+    /// Bytes that are read per second at most.
     pub bytes_per_second: NonZeroU64,
     /// Time from the end of one pass to the start of the next.
     pub pause_ms: u64,
@@ -139,20 +139,20 @@ impl Scrub {
     }
 }
 
-/// Files of the server.
+/// The server's directories and files.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Storage {
     /// Snapshots and `myid`; the files are in its `version-2` folder.
     pub data_dir: PathBuf,
     /// Transaction logs; the same as `data_dir` unless set.
     pub log_dir: PathBuf,
-    /// Whether missing directories are made at start.
+    /// Whether missing directories are created at start.
     pub create_directories: bool,
     /// Whether an empty directory counts as a valid empty tree.
     pub create_database: bool,
     /// Whether a damaged member of an ensemble repairs itself at the start.
     pub self_repair: bool,
-    /// How much a log file grows at once; 0 never grows it ahead.
+    /// The preallocation step of log files; 0 turns preallocation off.
     pub preallocate_bytes: u64,
     /// Transactions between two snapshots, at least 2; the actual point is random in its upper half.
     pub snapshot_txns: u32,
@@ -160,13 +160,13 @@ pub struct Storage {
     pub snapshots_follow_tree: bool,
     /// Log bytes between two snapshots.
     pub snapshot_log_bytes: Option<NonZeroU64>,
-    /// Size at which a new log file is begun.
+    /// The size at which a new log file is started.
     pub log_file_bytes_max: Option<NonZeroU64>,
-    /// Whether nothing is answered before the disk has it.
+    /// Whether changes are synced to disk before they are answered.
     pub force_sync: bool,
     /// A sync that takes longer is reported.
     pub sync_warning_ms: u64,
-    /// How long a batch may wait for company; 0 does not wait.
+    /// How long a batch may wait for more requests; 0 does not wait.
     pub flush_delay_ms: u64,
     /// How many requests one sync covers at most.
     pub batch_requests_max: Option<NonZeroU32>,
@@ -176,24 +176,24 @@ pub struct Storage {
     pub trust_empty_snapshot: bool,
     /// Whether the digest of the tree is kept, logged and checked.
     pub digest: bool,
-    /// Whether snapshots end with the last zxid they hold.
+    /// Whether snapshots end with the last zxid that they contain.
     pub last_zxid_in_snapshots: bool,
-    /// The operator gives up what a damaged log holds after this zxid.
+    /// The operator accepts the loss of everything in a damaged log after this zxid.
     pub accept_loss_after: Option<i64>,
-    /// Removal of old files; `None` keeps them all.
+    /// The purge of old files; `None` keeps all of them.
     pub purge: Option<Purge>,
-    /// Reading of all files in the background; `None` turns it off.
+    /// Settings of the scrubber; `None` disables it.
     pub scrub: Option<Scrub>,
 }
 
 /// The archive of finished logs and snapshots.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Archive {
-    /// Its root; `None` archives nothing.
+    /// Its root directory; `None` disables it.
     pub dir: Option<PathBuf>,
-    /// How often the log file is ended so that it can be archived; 0 never ends one for that.
+    /// How often the log file is ended so that it can be archived; 0 disables that.
     pub every_seconds: u32,
-    /// Bytes that are copied in a second at most.
+    /// Bytes that are copied per second at most.
     pub bytes_per_second_max: Option<NonZeroU64>,
     /// Days for which every point can be restored; `None` keeps all files.
     pub keep_days: Option<NonZeroU32>,
@@ -202,7 +202,7 @@ pub struct Archive {
 /// Sessions and their time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sessions {
-    /// The unit of time that session expiry is rounded to.
+    /// The unit of time to which session expiry is rounded.
     pub tick_ms: u32,
     /// The shortest timeout a client gets.
     pub timeout_min_ms: u32,
@@ -212,22 +212,22 @@ pub struct Sessions {
     pub close_lists_ephemerals: bool,
     /// File of the key that passwords of sessions are made with; without one they are Apache's.
     pub key_file: Option<PathBuf>,
-    /// Which passwords are given and accepted, if that was set.
+    /// Which passwords are issued and accepted, if configured.
     pub passwords: Option<SessionPasswordUse>,
 }
 
-/// How far an ensemble is on its way from Apache's passwords of sessions to those that are made with a key.
+/// The steps of an ensemble's migration from Apache's session passwords to keyed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SessionPasswordUse {
-    /// Sessions get Apache's; both are accepted.
+    /// Apache's are issued; both are accepted.
     AcceptKeyed,
-    /// Sessions get keyed ones; both are accepted.
+    /// Keyed ones are issued; both are accepted.
     IssueKeyed,
-    /// Keyed ones only.
+    /// Keyed ones are issued and accepted.
     KeyedOnly,
 }
 
-/// Bounds on what clients may take.
+/// Limits for clients.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Limits {
     /// Connections from one address.
@@ -238,7 +238,7 @@ pub struct Limits {
     pub outstanding_max: u32,
     /// Size of a request; also of the data of a znode.
     pub frame_bytes_max: u32,
-    /// What a record read from disk or a peer may have on top of `frame_bytes_max`.
+    /// Bytes by which a record from disk or from a peer may exceed `frame_bytes_max`.
     pub frame_extra_bytes_max: u32,
     /// Sum of all large requests in flight.
     pub large_requests_bytes_max: u32,
@@ -261,14 +261,14 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// How long frames, records and packets may be.
+    /// Returns the limits for frames, records and packets.
     #[must_use]
     pub fn sizes(&self) -> SizeLimits {
         SizeLimits::new(self.frame_bytes_max, self.frame_extra_bytes_max)
     }
 }
 
-/// Holding back requests when too many are in flight.
+/// The throttling of requests when too many are in flight.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct RequestThrottle {
     /// Requests in flight before new ones wait.
@@ -277,11 +277,11 @@ pub struct RequestThrottle {
     pub op_wait_ms_max: Option<NonZeroU32>,
 }
 
-/// The token bucket for new connections. Tokens and fill are already multiplied by the weight of a
-/// global session where weights are on.
+/// The token bucket for new connections. With weights enabled, tokens and fill are already multiplied by the weight
+/// of a global session.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConnectionThrottle {
-    /// Size of the bucket; `None` lets every connection in.
+    /// Size of the bucket; `None` admits all connections.
     pub tokens_max: Option<NonZeroU32>,
     /// Time in which `fill_tokens` are added; at least 1.
     pub fill_ms: u32,
@@ -291,9 +291,9 @@ pub struct ConnectionThrottle {
     pub freeze_ms: Option<u32>,
     /// Added to the drop probability when the bucket is empty.
     pub drop_increase: f64,
-    /// Taken from the drop probability when the bucket is full enough.
+    /// Subtracted from the drop probability when the bucket is full enough.
     pub drop_decrease: f64,
-    /// What part of the bucket must be full for that.
+    /// The fraction of the bucket that must be full for that.
     pub decrease_ratio: f64,
     /// Whether kinds of sessions cost differently.
     pub weights: bool,
@@ -308,7 +308,7 @@ pub struct ConnectionThrottle {
 /// The hash in `digest` ids.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum DigestAlgorithm {
-    /// SHA-1, what every other server expects.
+    /// SHA-1, which every other server expects.
     #[default]
     Sha1,
     /// SHA-256.
@@ -319,7 +319,7 @@ pub enum DigestAlgorithm {
     Sha512,
 }
 
-/// Who may do what.
+/// Access control.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Access {
     /// Whether ACLs are not checked at all.
@@ -336,38 +336,38 @@ pub struct Access {
     pub x509_scheme: bool,
     /// Whether ACLs may name SASL users.
     pub sasl_scheme: bool,
-    /// Whether clients may say which ensemble they look for.
+    /// Whether clients may name the ensemble that they expect.
     pub ensemble_scheme: bool,
-    /// The names of this one; none fits all.
+    /// The names of this one; an empty list matches all.
     pub ensemble_names: Vec<String>,
     /// SASL users who may do everything.
     pub sasl_super_users: Vec<String>,
-    /// The name in an ACL that stands for every SASL user.
+    /// The name in an ACL that matches every SASL user.
     pub any_sasl_user: Option<String>,
-    /// Whether a client whose SASL login failed may go on without.
+    /// Whether a client whose SASL login failed may continue without one.
     pub tolerate_failed_sasl: bool,
-    /// The schemes of which a client must use one before anything else; `None` asks for none.
+    /// The schemes of which a client must use one before anything else; `None` requires none.
     pub required_schemes: Option<Vec<String>>,
 }
 
-/// Logging in with SASL.
+/// SASL settings.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sasl {
     /// The JAAS file.
     pub login_file: Option<PathBuf>,
-    /// Its section for clients.
+    /// The section for clients.
     pub login_context: String,
-    /// Password of the user `super` that counts before the JAAS file's.
+    /// Password of the user `super`, which has precedence over the JAAS file's.
     pub super_password: Option<Secret>,
-    /// Whether the host is cut from a Kerberos principal.
+    /// Whether the host is removed from a Kerberos principal.
     pub remove_host: bool,
-    /// Whether the realm is cut from a Kerberos principal.
+    /// Whether the realm is removed from a Kerberos principal.
     pub remove_realm: bool,
-    /// Rules that make short names of Kerberos principals.
+    /// Rules that derive short names from Kerberos principals.
     pub name_rules: String,
-    /// Whether `krb5.conf` has to name a default realm.
+    /// Whether `krb5.conf` must name a default realm.
     pub kerberos_config_required: bool,
-    /// Whether hosts of servers are called what the name service calls them, in Kerberos.
+    /// Whether host names of servers are made canonical for Kerberos.
     pub canonical_hosts: bool,
 }
 
@@ -378,7 +378,7 @@ pub struct Znodes {
     pub ttl: bool,
     /// Whether TTL znodes written by 3.5.3 are understood.
     pub ttl_of_353: bool,
-    /// Whether hard quotas refuse writes.
+    /// Whether hard quotas reject writes.
     pub enforce_quota: bool,
     /// Time between two sweeps for empty containers and expired TTL znodes.
     pub sweep_interval_ms: u32,
@@ -388,8 +388,8 @@ pub struct Znodes {
     pub never_used_ms_max: Option<NonZeroU64>,
 }
 
-/// Numbers as they were written. Below zero, where the typed setting only says "no limit" or 0, Apache shows
-/// them as they are.
+/// Numbers as they were written. Apache shows negative ones unchanged, where the typed setting has only "no limit"
+/// or 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AsWritten {
     pub(super) connections_per_address_max: i64,
@@ -398,17 +398,17 @@ pub struct AsWritten {
     pub(super) timeout_max_ms: i64,
 }
 
-/// Which four-letter words are answered.
+/// The enabled four-letter words.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct FourLetterWords {
-    /// Whether all are.
+    /// Whether all are enabled.
     pub all: bool,
-    /// Those that are; always has `srvr`.
+    /// The enabled ones; always contains `srvr`.
     pub listed: std::collections::BTreeSet<String>,
 }
 
 impl FourLetterWords {
-    /// Whether a word is answered.
+    /// Whether a word is enabled.
     #[must_use]
     pub fn allows(&self, word: &str) -> bool {
         self.all || self.listed.contains(word)
@@ -418,33 +418,33 @@ impl FourLetterWords {
 /// Who may write through the admin server's REST interface and console.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum AdminWriters {
-    /// Requests that prove who they are.
+    /// Authenticated requests.
     #[default]
     LoggedIn,
-    /// Everybody whom the ACLs let.
+    /// Any request that the ACLs permit.
     Anybody,
-    /// Nobody.
+    /// No request.
     Nobody,
 }
 
 /// The admin server.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Admin {
-    /// Whether it runs.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Address or name it listens on.
+    /// The address or host name on which it listens.
     pub address: String,
     /// Its port.
     pub port: u16,
     /// How long one of its connections may be idle.
     pub idle_timeout_ms: u32,
-    /// Path under which Apache's commands are.
+    /// The path prefix of Apache's commands.
     pub command_url: String,
-    /// Whether its port is to take both HTTP and HTTPS.
+    /// Whether its port accepts both HTTP and HTTPS.
     pub port_unification: bool,
-    /// Whether it is to take HTTPS only.
+    /// Whether its port accepts HTTPS only.
     pub https_only: bool,
-    /// Whether it is to ask for a client certificate.
+    /// Whether it requests a client certificate.
     pub client_certificates: bool,
     /// Whether a snapshot can be fetched.
     pub snapshots: bool,
@@ -454,14 +454,14 @@ pub struct Admin {
     pub rate_limit_ms: u32,
     /// Who may write.
     pub writers: AdminWriters,
-    /// Names by which browsers may call it.
+    /// Host names that browsers may use for it.
     pub host_names: Vec<String>,
 }
 
-/// Metrics on a port of their own.
+/// The metrics port.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metrics {
-    /// Apache's Java class that publishes them, if one is named.
+    /// Apache's Java class that publishes the metrics, if one is named.
     pub provider: Option<String>,
     /// Address or name of the port.
     pub http_host: String,
@@ -475,24 +475,24 @@ pub struct Metrics {
     pub key_store_password: Option<Secret>,
     /// Its format; by its extension if not set.
     pub key_store_kind: Option<String>,
-    /// File of the certificates that are trusted.
+    /// The file of trusted certificates.
     pub trust_store: Option<PathBuf>,
     /// Its password.
     pub trust_store_password: Option<Secret>,
     /// Its format; by its extension if not set.
     pub trust_store_kind: Option<String>,
-    /// Protocols that are spoken; empty means all that are known.
+    /// Accepted protocols; empty means all supported ones.
     pub protocols: Vec<String>,
-    /// Cipher suites that are spoken; empty means all that are known.
+    /// Accepted cipher suites; empty means all supported ones.
     pub cipher_suites: Vec<String>,
-    /// Whether those who connect must show a certificate.
+    /// Whether clients must present a certificate.
     pub needs_certificates: bool,
-    /// Whether they are asked for one.
+    /// Whether clients are asked for one.
     pub wants_certificates: bool,
 }
 
 impl Metrics {
-    /// TLS of the port with HTTPS.
+    /// The TLS settings of the HTTPS port.
     #[must_use]
     pub fn tls(&self) -> Tls {
         Tls {
@@ -510,14 +510,14 @@ impl Metrics {
     }
 }
 
-/// What is written down beside the data.
+/// The audit log and the log of slow requests.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Logging {
-    /// Whether changes are written down with those who asked for them.
+    /// Whether changes are logged with their clients.
     pub audit: bool,
-    /// Where; in the server's log if not set.
+    /// The file of the audit log; the server's log if not set.
     pub audit_file: Option<PathBuf>,
-    /// A request that takes longer is logged; `None` logs none.
+    /// Requests that take longer are logged; `None` disables that.
     pub slow_request_ms: Option<NonZeroU32>,
 }
 
@@ -526,8 +526,8 @@ pub struct Logging {
 pub struct Given {
     /// Its name in zoo.cfg.
     pub key: String,
-    /// Its text; hidden from logs because it can be a password.
+    /// Its text; not logged because it can be a password.
     pub value: Secret,
     /// Where it was given.
-    pub place: Place,
+    pub place: Location,
 }

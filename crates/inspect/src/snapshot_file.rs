@@ -32,7 +32,7 @@ pub(crate) fn snapshot_name(path: &Path) -> Option<SnapshotName> {
 pub(crate) enum SnapshotReadError {
     /// The file cannot be read at all, or is something else.
     Other(anyhow::Error),
-    /// It begins like a snapshot and is damaged.
+    /// It has a snapshot's header, and is damaged.
     Damaged(SnapshotError),
 }
 

@@ -9,9 +9,9 @@
 //!
 //! One difference: Java reads the bytes as ISO-8859-1. We read a file that is valid UTF-8 as UTF-8
 //! and only others as ISO-8859-1, because UTF-8 is what an editor wrote; for ASCII files, which is
-//! all but a few, there is no difference. [`Properties::beyond_ascii`] tells where there is one, and
+//! all but a few, there is no difference. [`Properties::beyond_ascii`] returns where there is one, and
 //! [`Properties::parse_as_java`] what Java would have read. A byte order mark is dropped here and part of the
-//! first key in Java; [`Properties::has_byte_order_mark`] tells.
+//! first key in Java; [`Properties::has_byte_order_mark`] reports it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub struct Entry {
     pub value: String,
     /// Blanks at its end were cut off. Apache does not cut them everywhere.
     pub was_padded: bool,
-    /// The line on which the key stands, counted from 1.
+    /// The line of the key, counted from 1.
     pub line: usize,
 }
 
@@ -46,11 +46,11 @@ pub struct Properties {
     pub has_byte_order_mark: bool,
 }
 
-/// Why the bytes are no properties file; Java refuses nothing else.
+/// Why the bytes are not a properties file. Java rejects nothing else.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("malformed \\u escape: four hexadecimal digits must follow, as in \\u00e9")]
 pub struct BadEscape {
-    /// The line on which the key stands, counted from 1.
+    /// The line of the key, counted from 1.
     pub line: usize,
 }
 
@@ -122,7 +122,7 @@ fn latin1(bytes: &[u8]) -> String {
 }
 
 /// The lines of a file that hold keys, as they are, but with `…` for the values that are not to be seen.
-/// Comments are left out: what somebody has switched off with a `#` may be a secret as well.
+/// Comments are left out: a line that is disabled with a `#` may be a secret as well.
 pub fn without_values(bytes: &[u8], is_hidden: impl Fn(&str) -> bool) -> String {
     let (text, _) = decode(bytes);
     let text = text.replace("\r\n", "\n");

@@ -95,7 +95,7 @@ impl Acl {
         Acl::world(Perms::ALL)
     }
 
-    /// Everyone may read, and nobody may change anything. Apache: `Ids.READ_ACL_UNSAFE`.
+    /// All clients may read, and none may change anything. Apache: `Ids.READ_ACL_UNSAFE`.
     #[must_use]
     pub fn read_only() -> Self {
         Acl::world(Perms::READ)

@@ -36,7 +36,7 @@ error_codes! {
     UnknownSession = -12,
     /// A reconfiguration whose new members have no connected quorum.
     NewConfigNoQuorum = -13,
-    /// Another reconfiguration is still under way.
+    /// Another reconfiguration is still in progress.
     ReconfigInProgress = -14,
     /// The znode does not exist.
     NoNode = -101,

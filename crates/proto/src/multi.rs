@@ -144,7 +144,7 @@ mod tests {
         WriteRequest::Multi(vec![WriteRequest::Create(create)]).encode(&mut bytes);
         match decode_writes(&mut JuteReader::new(&bytes)).ok()?.pop()? {
             WriteRequest::Create(create) => Some((create.op, create.ttl_ms)),
-            other => unreachable!("{other:?} is no create"),
+            other => unreachable!("{other:?} is not a create"),
         }
     }
 

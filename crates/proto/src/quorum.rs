@@ -169,7 +169,7 @@ pub enum QuorumPacket {
     },
     /// Everything before the learner's oldest unanswered sync has been sent.
     Sync,
-    /// A ping and its response, with the sessions that the learner has heard from. Apache's
+    /// A ping and its response, with the sessions whose clients the learner has heard from. Apache's
     /// ping has null for data, ours an empty buffer: a learner does not read it, but a leader of
     /// Apache fails on a response with null.
     Ping {
@@ -460,7 +460,7 @@ fn is_kind(kind: i32) -> bool {
 }
 
 /// The ids at the end of a packet, which together may be as long as a single field. They are the only
-/// part without a length prefix, so without this bound they could go on forever. Each has a minimum length, so it is
+/// part without a length prefix, so without this bound they could continue forever. Each has a minimum length, so it is
 /// known how many bytes the last ones need at least, before they are received.
 fn decode_ids(reader: &mut JuteReader<'_>) -> Result<Vec<Id>> {
     let bytes_max = reader.field_bytes_max().saturating_add(size_of::<i32>());

@@ -12,7 +12,7 @@ use crate::jute::{DecodeError, JuteReader, JuteWrite, Result};
 /// How every packet starts.
 pub const MAGIC: [u8; 8] = [0x5f, 0x24, 0x35, 0x01, 0x35, 0x01, 0xed, 0xcc];
 /// The longest token that is read. DIGEST-MD5 needs at most 4 KiB; a Kerberos ticket may carry a long list
-/// of groups. Apache has no limit of its own but `jute.maxbuffer`, 1 MiB for a peer that nobody knows yet.
+/// of groups. Apache has no limit of its own but `jute.maxbuffer`, 1 MiB for an unidentified peer.
 pub const TOKEN_BYTES_MAX: usize = 64 * 1024;
 
 /// Whether these are the first bytes of a packet, and not of a conversation without a login.

@@ -62,7 +62,7 @@ pub enum Request<'a> {
         /// The mechanism's token.
         token: &'a [u8],
     },
-    /// The client says goodbye.
+    /// Closes the session.
     CloseSession,
 }
 

@@ -182,7 +182,7 @@ fn addresses_of_a_hello() {
 #[test]
 fn addresses_as_others_write_them() {
     let endpoints = |addresses: &str| hello(addresses).endpoints();
-    // Nobody can be called at all addresses.
+    // A wildcard is not an address to connect to.
     assert_eq!(endpoints("0.0.0.0:1"), Ok(Vec::new()));
     assert_eq!(endpoints("[::]:1|a:2|0.0.0.0:3"), Ok(vec![endpoint("a", 2)]));
     assert_eq!(endpoints("a:2|"), Ok(vec![endpoint("a", 2)]));

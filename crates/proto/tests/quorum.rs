@@ -78,7 +78,7 @@ fn learners_introduce_themselves() {
     check(&nobody, &["0000000b 0000000500000000", NULL, NULL]);
 }
 
-/// Fields came one after the other, and Apache looks at each only if all of it is there.
+/// Fields were added in several versions, and Apache reads each only if it is complete.
 #[test]
 fn learners_of_all_ages_are_understood() {
     let check = |body: &str, server, version, config| {

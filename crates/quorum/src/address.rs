@@ -1,5 +1,5 @@
-//! Where other servers are, and how they are dialled. Names are resolved before every attempt,
-//! because addresses of servers change while their names stay.
+//! Addresses of other servers, and connecting to them. Names are resolved before every attempt,
+//! because a server's addresses may change while its name stays.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
@@ -24,7 +24,7 @@ pub(crate) fn quorum_endpoints(member: &Member) -> Vec<Endpoint> {
     endpoints(member, |address| address.quorum_port)
 }
 
-/// Where a member serves observers while it follows.
+/// The observer-master port of a member, which it serves as a follower.
 pub(crate) fn observer_master_endpoints(member: &Member, port: NonZeroU16) -> Vec<Endpoint> {
     endpoints(member, |_| port.get())
 }
@@ -34,39 +34,39 @@ fn endpoints(member: &Member, port: impl Fn(&PeerAddress) -> u16) -> Vec<Endpoin
     addresses.map(|at| Endpoint { host: Some(at.host.clone()), port: port(at) }).collect()
 }
 
-/// A list of endpoints as it stands in a hello.
+/// Encodes a list of endpoints for a hello.
 pub(crate) fn hello_text(endpoints: &[Endpoint]) -> String {
     let texts: Vec<_> = endpoints.iter().map(Endpoint::to_string).collect();
     texts.join("|")
 }
 
-/// The endpoints in a hello that say something. A wildcard does not, nor what is no address: the
+/// The usable endpoints of a hello. Wildcards and invalid addresses are skipped: the
 /// membership may still know where the peer is. Apache drops the connection over the latter.
 pub(crate) fn endpoints_in_hello(text: &str) -> Vec<Endpoint> {
     let endpoints = text.split('|').filter_map(|text| Endpoint::parse(text).ok());
     endpoints.filter(|endpoint| !endpoint.is_wildcard()).collect()
 }
 
-/// The addresses of an endpoint as of now.
+/// Resolves an endpoint.
 pub(crate) fn resolve(endpoint: &Endpoint) -> io::Result<Vec<SocketAddr>> {
     let host = endpoint.host.as_deref().unwrap_or("localhost");
     Ok((host, endpoint.port).to_socket_addrs()?.collect())
 }
 
-/// A socket that was dialled, and the host that was meant.
+/// A dialled socket and the host name used.
 pub(crate) struct Dialled {
     pub socket: Arc<TcpStream>,
     pub host: String,
 }
 
-/// Connects to the first address that answers. `limit` is for all of them together.
+/// Connects to the first address that accepts. `limit` applies to all of them together.
 pub(crate) fn dial_any(
     threads: &Threads,
     settings: &NetworkSettings,
     endpoints: &[Endpoint],
     limit: Duration,
 ) -> io::Result<Dialled> {
-    let mut failure = io::Error::new(io::ErrorKind::NotFound, "it has no address");
+    let mut failure = io::Error::new(io::ErrorKind::NotFound, "no address is known");
     let mut addresses = Vec::new();
     for endpoint in endpoints {
         match resolve(endpoint) {
@@ -74,7 +74,7 @@ pub(crate) fn dial_any(
             Err(error) => failure = describe(&error, &endpoint.to_string()),
         }
     }
-    // Names that took long to resolve must not leave their addresses without a try.
+    // Even if resolving the names took long, each address gets one attempt.
     let started = Instant::now();
     let patience = match addresses.len() {
         0 | 1 => settings.connect_timeout,
@@ -103,11 +103,11 @@ fn describe(error: &io::Error, place: &str) -> io::Error {
 fn dial(threads: &Threads, address: SocketAddr, timeout: Duration) -> io::Result<Arc<TcpStream>> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     let stream = Arc::new(TcpStream::from(socket.try_clone()?));
-    // Before it connects, so that a stop need not wait for a server that does not answer.
+    // Registered before it connects, so that a stop need not wait for a server that does not answer.
     threads.watch(&stream);
     socket.connect_timeout(&address.into(), timeout)?;
-    // A port on this host that nobody listens on can be the one that the system picks for our end,
-    // and then the socket is connected with itself.
+    // A port on this host without a listener may be chosen by the system as our local port,
+    // and then the socket would be connected to itself.
     if stream.local_addr()? == stream.peer_addr()? {
         return Err(io::ErrorKind::ConnectionRefused.into());
     }

@@ -1,9 +1,9 @@
-//! Connects to the leader's quorum port, or to an observer master: all its addresses, some tries, one
-//! target at a time. Apache: `Learner.connectToLeader`, which gives up after 5 tries, half a second. A
+//! Connects to the leader's quorum port, or to an observer master: all its addresses, several attempts, one
+//! target at a time. Apache: `Learner.connectToLeader`, which gives up after 5 attempts, half a second apart. A
 //! leader that decided later may open its port later than that.
 //!
 //! Each attempt has a thread of its own, which becomes the link's reader. So a name server that does
-//! not answer for the old leader does not hold up the connection to the new one.
+//! not answer for the old leader does not delay the connection to the new one.
 
 use std::io;
 use std::num::NonZeroU32;
@@ -21,10 +21,10 @@ use super::incoming::Incoming;
 use super::links::{Links, ROOM_BYTES};
 use super::receiver::{ConnectResult, Receiver};
 
-/// Attempts that nobody wants any more end when their socket or the resolver gives up. If so many are
+/// Cancelled attempts end when their socket or the resolver times out. If this many are
 /// left, the next one waits.
 const ATTEMPTS_MAX: usize = 8;
-/// Another observer master may be there.
+/// A limit, because another observer master may be available.
 const OBSERVER_MASTER_TRIES_MAX: NonZeroU32 = NonZeroU32::new(3).expect("is not 0");
 
 pub(crate) struct Connector {
@@ -34,7 +34,7 @@ pub(crate) struct Connector {
     changed: Condvar,
 }
 
-/// The server and port that a link should lead to.
+/// The server and port to connect to.
 #[derive(Clone, Copy)]
 struct Target {
     link: LinkId,
@@ -44,9 +44,9 @@ struct Target {
 
 #[derive(Default)]
 struct State {
-    /// Not begun yet; a newer target replaces it.
+    /// Not started yet; a newer target replaces it.
     wanted: Option<Target>,
-    /// The one whose result counts, begun or not.
+    /// The attempt whose result counts, started or not.
     current: Option<LinkId>,
     attempts: usize,
 }
@@ -56,8 +56,8 @@ impl Connector {
         Connector { context, links, state: Mutex::default(), changed: Condvar::new() }
     }
 
-    /// Starts the thread that starts the attempts: a caller must not wait for a
-    /// thread to be made, nor fail if there is none.
+    /// Starts the thread that starts the attempts, so that callers neither wait for a thread to be
+    /// created nor fail if that is impossible.
     pub fn start(self: &Arc<Self>) -> io::Result<()> {
         let connector = Arc::clone(self);
         self.context.threads.spawn("connect".to_owned(), move || {
@@ -136,7 +136,7 @@ impl Connector {
         }
     }
 
-    /// An attempt is over; does its result count?
+    /// Ends an attempt; returns whether its result counts.
     fn finish(&self, link: LinkId) -> bool {
         let mut state = self.state.lock();
         state.attempts -= 1;
@@ -148,7 +148,7 @@ impl Connector {
         counts
     }
 
-    /// Dials until a server answers; `None` if the time is up or the link is no longer wanted.
+    /// Dials until a server answers; `None` on a timeout or when the attempt was cancelled.
     fn dial_until(&self, target: Target) -> Option<Incoming> {
         let Target { link, to, port } = target;
         let settings = &self.context.settings;
@@ -182,7 +182,7 @@ impl Connector {
         self.dial(target.to, target.port, limit)
     }
 
-    /// Dials once, on the caller's thread.
+    /// Connects once, on the caller's thread.
     pub fn dial(&self, to: ServerId, port: LearnerPort, limit: Duration) -> io::Result<Incoming> {
         let by = Instant::now() + limit;
         let (membership, settings) = (self.context.membership(), &self.context.settings);
@@ -202,7 +202,7 @@ impl Connector {
         Ok(incoming)
     }
 
-    /// Waits before the next try; false if there should be none.
+    /// Pauses before the next attempt; returns false if there is none.
     fn pause(&self, link: LinkId, duration: Duration) -> bool {
         let until = Instant::now() + duration;
         let mut state = self.state.lock();

@@ -5,9 +5,9 @@
 //! thread has ended, not when its socket is closed, so threads are bounded too.
 //!
 //! Any host can also claim to be a server. So servers that are not listed share a limit, and each member has one. When
-//! too many connections claim to be one member, one of them is closed that is not known to be in use, from the address
+//! too many connections claim to be one member, one of them that is not known to be in use is closed, from the address
 //! that has most of them: a host that repeats a claim closes its own connections. While the port has as many slots as
-//! these limits together and some for unidentified connections, no host keeps a member with another address out.
+//! these limits together and some for unidentified connections, no host can keep out a member with another address.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex};
 use super::threads::cut;
 use herdsman_runtime::LimitedLog;
 
-/// How long a new connection waits for the slot of the one that was closed.
+/// How long a new connection waits for the slot of a connection that is being closed.
 const LEAVE_WAIT: Duration = Duration::from_millis(100);
 
 /// What is known about the server behind a connection.
@@ -37,12 +37,12 @@ enum Occupant {
     InUse,
 }
 
-/// The most connections of one port that claim to be servers.
+/// The limits of one port for connections of identified servers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ServerLimits {
-    /// Of each member.
+    /// Connections that claim to be one member.
     pub per_member_max: usize,
-    /// Of all that are not listed.
+    /// Connections of all servers that are not listed.
     pub unlisted_max: usize,
 }
 
@@ -57,14 +57,14 @@ pub(crate) struct ConnectionSlots {
 #[derive(Debug, Default)]
 struct Occupied {
     next: u64,
-    /// In the order in which they came.
+    /// Ordered by age.
     occupants: BTreeMap<u64, SlotEntry>,
 }
 
-/// What is known about the server, the connection, and where it comes from.
+/// What is known about the server, the connection, and the peer's address.
 type SlotEntry = (Occupant, Weak<TcpStream>, SocketAddr);
 
-/// A slot that is taken until this is dropped.
+/// A slot that is in use until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     slots: Arc<ConnectionSlots>,
@@ -72,7 +72,7 @@ pub(crate) struct ConnectionSlot {
 }
 
 impl ConnectionSlots {
-    /// Takes a slot for an unidentified connection; `None` if all are in use by identified servers.
+    /// Takes a slot for an unidentified connection; `None` if identified servers use all of them.
     pub fn take(
         self: &Arc<Self>,
         stream: &Arc<TcpStream>,
@@ -84,7 +84,7 @@ impl ConnectionSlots {
         {
             drop(taken);
             self.warnings.warn(format_args!(
-                "refused a connection from {peer}: all {connections_max} connections of this port are in use"
+                "rejected a connection from {peer}: all {connections_max} connections of this port are in use"
             ));
             return None;
         }
@@ -94,8 +94,8 @@ impl ConnectionSlots {
         Some(ConnectionSlot { slots: Arc::clone(self), id })
     }
 
-    /// The connection is in use: it is kept when there are too many. A server that is not listed counts as unlisted all
-    /// the same.
+    /// Marks the connection as in use, so that it is kept when there are too many. A server that is not listed still
+    /// counts as unlisted.
     pub fn keep(&self, id: u64) {
         let mut taken = self.taken.lock();
         if taken.occupants.get(&id).is_some_and(|(occupant, ..)| *occupant != Occupant::Unlisted) {
@@ -138,9 +138,9 @@ impl Occupied {
         self.occupants.values().filter(|(occupant, ..)| is(*occupant)).count()
     }
 
-    /// Of the other connections that claim to be this member, the one to close: the oldest from the address that has
-    /// most of them, the last one included.
-    fn claimant_to_cut(&self, member: ServerId, last: u64) -> Option<u64> {
+    /// Of the other connections that claim to be this member, returns the one to close: the oldest from the address
+    /// that has most of them, including the last one.
+    fn claim_to_close(&self, member: ServerId, last: u64) -> Option<u64> {
         let claimants = || {
             let occupants = self.occupants.iter();
             occupants.filter(|(_, (occupant, ..))| *occupant == Occupant::Claims(member))
@@ -154,20 +154,20 @@ impl Occupied {
 }
 
 impl ConnectionSlot {
-    /// Its number, for [`ConnectionSlots::keep`].
+    /// Its id, for [`ConnectionSlots::keep`].
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The server claims to be a member. If too many claim to be this one, one of them is closed that is not known to
-    /// be in use.
+    /// Records that the server claims to be this member. If there are too many such claims, closes a connection that is
+    /// not known to be in use.
     pub fn claim(&self, member: ServerId, limits: ServerLimits) {
         let mut taken = self.slots.taken.lock();
         taken.set(self.id, Occupant::Claims(member));
         if taken.count(|occupant| occupant == Occupant::Claims(member)) <= limits.per_member_max {
             return;
         }
-        let cut_id = taken.claimant_to_cut(member, self.id);
+        let cut_id = taken.claim_to_close(member, self.id);
         if let Some((occupant, stream, peer)) = cut_id.and_then(|id| taken.occupants.get_mut(&id)) {
             *occupant = Occupant::Unidentified;
             if let Some(stream) = stream.upgrade() {
@@ -180,7 +180,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// The server is not listed. False if there are too many of those.
+    /// Records that the server is not listed. Returns false if there are too many of those.
     #[must_use]
     pub fn claim_unlisted(&self, limits: ServerLimits) -> bool {
         let mut taken = self.slots.taken.lock();
@@ -191,7 +191,7 @@ impl ConnectionSlot {
         is_free
     }
 
-    /// The connection is in use: it is kept when there are too many.
+    /// Marks the connection as in use, so that it is kept when there are too many.
     pub fn keep(&self) {
         self.slots.keep(self.id);
     }

@@ -1,4 +1,4 @@
-//! What every part of the network shares.
+//! State that all parts of the network share.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -19,8 +19,8 @@ pub(crate) struct Context {
     pub settings: NetworkSettings,
     pub threads: Threads,
     membership: Mutex<Arc<Membership>>,
-    /// There from the start to the stop. The receiver usually owns the network, and would own itself
-    /// for ever if it stayed here.
+    /// Set from the start to the stop. The receiver usually owns the network, so keeping it here
+    /// would be a reference cycle.
     receiver: Mutex<Option<Arc<dyn Receiver>>>,
 }
 
@@ -48,11 +48,11 @@ impl Context {
 
     pub fn forget_receiver(&self) {
         let receiver = self.receiver.lock().take();
-        // Its end may end the network, which asks for the lock again.
+        // Dropping it may drop the network, which takes the lock again.
         drop(receiver);
     }
 
-    /// Makes a stream of an accepted socket; waits for the peer, until then.
+    /// Does the TLS handshake on an accepted socket, if required, before the deadline `by`.
     pub fn protect(
         &self,
         socket: Arc<TcpStream>,
@@ -62,8 +62,8 @@ impl Context {
         self.settings.protection.accept(socket, from, &self.membership(), by)
     }
 
-    /// Options that all connections have. A socket that refuses them is broken, and the next read says
-    /// how.
+    /// Sets the options that all connections have. A socket that rejects them is broken, and the next read
+    /// reports the error.
     pub fn set_options(&self, stream: &TcpStream, no_delay: NoDelay) {
         let socket = SockRef::from(stream);
         let set = socket
@@ -75,7 +75,7 @@ impl Context {
     }
 }
 
-/// Whether small packets leave at once.
+/// Whether Nagle's algorithm is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoDelay {
     On,

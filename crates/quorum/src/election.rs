@@ -1,19 +1,19 @@
 //! The connections over which servers exchange votes: one for each pair of servers.
 //!
-//! Two servers may call each other at the same time, so there is a rule: only the connection that the
-//! server with the larger id has opened is kept. A server with the smaller id that wants to say
-//! something calls, says who it is ([`Hello`]) and hangs up; the other one drops what it had, and
-//! calls back. Apache: `QuorumCnxManager`.
+//! Two servers may connect to each other at the same time, so only the connection that the
+//! server with the larger id has opened is kept. A server with the smaller id that wants to send
+//! a vote connects, sends its id ([`Hello`]) and closes; the other server drops its old connection and
+//! connects back. Apache: `QuorumCnxManager`.
 //!
-//! Any host can claim to be a member. So a member's connection is kept while it works; a member is called at its
-//! listed addresses before any address it is said to have; and if a connection comes from an unlisted address, the
+//! Any host can claim to be a member. So a member's connection is kept while it works; this server connects to a
+//! member's listed addresses before any address in a hello; and if a connection comes from an unlisted address, the
 //! member is asked at its listed address to connect.
 //!
-//! How we differ: a vote that waits is tried again, with growing pauses, for a minute, while Apache
-//! waits for its next vote; votes of a connection that broke are sent again; a message that is no vote
-//! is ignored in both.
+//! How we differ: a pending vote is retried, with growing pauses, for a minute, while Apache
+//! waits for its next vote; votes of a broken connection are sent again. Messages that are not votes
+//! are ignored in both.
 //!
-//! Servers that the membership does not name may talk too: one that joins is not known yet. Their
+//! Servers that are not in the membership may connect too, because a joining server is not listed yet. Their
 //! number is limited.
 
 use std::collections::BTreeMap;
@@ -43,22 +43,22 @@ use super::receiver::Receiver;
 use herdsman_runtime::LimitedLog;
 use peer::Peer;
 
-/// Peers that are no members.
-const STRANGERS_MAX: usize = 32;
-/// Accepted connections beyond one for each member.
-const STRANGER_CONNECTIONS_MAX: usize = 64;
+/// Limit of peers that are not in the membership.
+const UNLISTED_PEERS_MAX: usize = 32;
+/// Limit of accepted connections beyond one for each member.
+const UNLISTED_CONNECTIONS_MAX: usize = 64;
 const ROOM_BYTES: usize = 4 * 1024;
-/// TCP user timeout of a member's connection while another host claims the member's number.
+/// TCP user timeout of a member's connection while another host claims the member's id.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long to wait for that timeout, which the kernel detects somewhat late.
 const ALIVE_WAIT: Duration = Duration::from_secs(3);
 
-/// What is done about members that are listed by name.
+/// Whether host names of members are resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Names {
-    /// They are looked up, which may take long.
+    /// They are resolved, which may take long.
     LookedUp,
-    /// Only addresses count.
+    /// Only numeric addresses are compared.
     Skipped,
 }
 
@@ -84,18 +84,18 @@ impl Election {
     pub fn notify(&self, to: ServerId, message: &Notification) {
         match self.peers.lock().get(&to) {
             Some(peer) => peer.put(connection::frame(message), Instant::now()),
-            None => debug!("no address is known for server {to}: our vote is not sent to it"),
+            None => debug!("no address known for server {to}; vote not sent"),
         }
     }
 
-    /// Wakes all threads that wait for something to say.
+    /// Wakes all threads that wait for a message to send.
     pub fn wake(&self) {
         for peer in self.peers.lock().values() {
             peer.wake();
         }
     }
 
-    /// Knows these members from now on. Those that are no longer among them are strangers, and leave
+    /// Replaces the list of members. Peers that are no longer listed are dropped
     /// when their connection ends.
     pub fn set_membership(self: &Arc<Self>, membership: &Membership) -> io::Result<()> {
         let Some(receiver) = self.context.receiver() else { return Ok(()) };
@@ -115,8 +115,8 @@ impl Election {
         Ok(())
     }
 
-    /// The peer with this id, made if need be. Until the lock is given back nobody takes it for a
-    /// stranger without a purpose.
+    /// Returns the peer with this id, creating it if necessary. While the lock is held it is not retired
+    /// for being unlisted and idle.
     fn peer(
         self: &Arc<Self>,
         peers: &mut BTreeMap<ServerId, Arc<Peer>>,
@@ -132,8 +132,8 @@ impl Election {
         Ok(peer)
     }
 
-    /// The same for one that has called; an error says why it cannot be talked to. With the smaller id
-    /// it is called back.
+    /// Returns the peer for an incoming connection, or why it is rejected. This server connects back to a peer with the
+    /// smaller id.
     fn caller(
         self: &Arc<Self>,
         hello: &Hello,
@@ -142,9 +142,11 @@ impl Election {
         let id = hello.server;
         let mut peers = self.peers.lock();
         peers.retain(|other, peer| *other == id || !peer.retire_if_idle());
-        let strangers = peers.values().filter(|peer| peer.is_stranger()).count();
-        if strangers >= STRANGERS_MAX && !peers.contains_key(&id) {
-            return Err(io::Error::other(format!("{strangers} that are no members are here")));
+        let unlisted = peers.values().filter(|peer| peer.is_unlisted()).count();
+        if unlisted >= UNLISTED_PEERS_MAX && !peers.contains_key(&id) {
+            return Err(io::Error::other(format!(
+                "too many connections from servers that are not in the membership ({unlisted})"
+            )));
         }
         let peer = self.peer(&mut peers, id, receiver)?;
         if id < self.context.settings.my_id {
@@ -153,7 +155,7 @@ impl Election {
         Ok(peer)
     }
 
-    /// A stranger's connection has ended: nothing of it is kept.
+    /// Forgets an unlisted peer whose connection has ended.
     fn forget_if_idle(&self, id: ServerId) {
         let mut peers = self.peers.lock();
         if peers.get(&id).is_some_and(|peer| peer.retire_if_idle()) {
@@ -161,39 +163,39 @@ impl Election {
         }
     }
 
-    /// Somebody has connected to the election port.
+    /// Handles a new connection to the election port.
     pub fn accept(self: &Arc<Self>, stream: TcpStream, from: SocketAddr) {
         let Some(receiver) = self.context.receiver() else { return };
         let socket = Arc::new(stream);
         self.context.threads.watch(&socket);
         let members = self.context.membership().members.len();
-        let connections_max = members + STRANGER_CONNECTIONS_MAX;
+        let connections_max = members + UNLISTED_CONNECTIONS_MAX;
         let Some(slot) = self.slots.take(&socket, from, connections_max) else { return };
         self.context.set_options(&socket, NoDelay::On);
         let election = Arc::clone(self);
-        let welcome = move || {
-            if let Err(problem) = election.welcome(socket, from, &slot, receiver) {
+        let handshake = move || {
+            if let Err(problem) = election.handshake(socket, from, &slot, receiver) {
                 election.complain(from, &problem);
             }
         };
-        if let Err(error) = self.context.threads.spawn("election-in".to_owned(), welcome) {
+        if let Err(error) = self.context.threads.spawn("election-in".to_owned(), handshake) {
             self.warnings.warn(format_args!("cannot start a thread for a peer at {from}: {error}"));
         }
     }
 
     fn complain(&self, from: SocketAddr, problem: &io::Error) {
         if problem.kind() == io::ErrorKind::UnexpectedEof {
-            // Probes of the port do so all the time.
-            debug!("a connection to the election port from {from} was closed without data");
+            // Port probes end like this.
+            debug!("connection to the election port from {from} closed without data");
             return;
         }
         self.warnings
-            .warn(format_args!("closed a connection to the election port from {from}: {problem}"));
+            .warn(format_args!("closed connection to the election port from {from}: {problem}"));
     }
 
-    /// Finds out who has called, and talks to it or calls back. An error is about how it began; what
-    /// happens on a connection that is kept is reported there.
-    fn welcome(
+    /// Identifies the peer, then serves the connection or asks the peer to be connected to. Returns errors of the
+    /// handshake; errors of an established connection are logged where they happen.
+    fn handshake(
         self: &Arc<Self>,
         socket: Arc<TcpStream>,
         from: SocketAddr,
@@ -208,43 +210,43 @@ impl Election {
         self.context.settings.protection.check_login(&mut incoming, &members, by)?;
         let my_id = self.context.settings.my_id;
         let id = hello.server;
-        // The largest number is what observers of long ago called themselves, all of them.
+        // Old observers all used the largest number as their id.
         if id.0 < 0 || id.0 == i64::MAX {
-            return Err(io::Error::other(format!("{id} is no server's id")));
+            return Err(io::Error::other(format!("invalid server id {id}")));
         }
         if id == my_id {
             return Err(io::Error::other(format!(
-                "it says that it is server {id}, as this one is"
+                "it claims to be server {id}, which is this server's own id: check myid on both"
             )));
         }
         self.context.settings.protection.check_caller(&stream, id, &members)?;
-        self.check_newcomer(id, from)?;
+        self.check_claim(id, from)?;
         let peer = self.caller(&hello, &receiver)?;
-        if !peer.is_stranger() {
+        if !peer.is_unlisted() {
             slot.keep();
         }
         if id < my_id {
-            debug!("server {id} at {from} asks us to connect to it");
+            debug!("server {id} at {from} requests a connection from this server");
             return Ok(());
         }
-        if !peer.is_stranger() {
-            self.doubt_if_elsewhere(&peer, from)?;
+        if !peer.is_unlisted() {
+            self.verify_address(&peer, from)?;
         }
         connection::serve_accepted(self, &peer, incoming, &stream, receiver)
     }
 
-    /// Refuses somebody who says that it is a member with which there is a connection that works: anybody can say so.
-    /// A member that connects again has closed the old connection, or its host knows nothing of it. Only who
-    /// calls from an address of the member's replaces one that does not, at once.
-    fn check_newcomer(&self, id: ServerId, from: SocketAddr) -> io::Result<()> {
+    /// Rejects a connection that claims to be a member whose existing connection still works, because any host can make
+    /// that claim. A member that reconnects has closed the old connection, or its host no longer knows it. A peer that
+    /// connects from a listed address of the member immediately replaces one that does not.
+    fn check_claim(&self, id: ServerId, from: SocketAddr) -> io::Result<()> {
         let known = self.peers.lock().get(&id).cloned();
-        let Some(peer) = known.filter(|peer| !peer.is_stranger()) else { return Ok(()) };
+        let Some(peer) = known.filter(|peer| !peer.is_unlisted()) else { return Ok(()) };
         let Some((serial, stream)) = peer.connection() else { return Ok(()) };
         let Ok(at) = stream.socket().peer_addr() else { return Ok(()) };
         if self.is_listed(id, from, Names::Skipped) && !self.is_listed(id, at, Names::Skipped) {
             return Ok(());
         }
-        // One at a time: a flood of such claims must not fill this port with threads that wait.
+        // One check at a time: a flood of such claims must not fill this port with waiting threads.
         let is_free = peer.begin_check();
         let is_replaced = is_free && {
             let hello_timeout = self.context.settings.hello_timeout;
@@ -268,9 +270,9 @@ impl Election {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, problem))
     }
 
-    /// Finds out whether a member's connection comes from where the member is. That may take long if names are looked
-    /// up, so the connection does not wait for it.
-    fn doubt_if_elsewhere(self: &Arc<Self>, peer: &Arc<Peer>, from: SocketAddr) -> io::Result<()> {
+    /// Checks whether a member's connection comes from one of its addresses. Resolving names may take long,
+    /// so this happens in a separate thread.
+    fn verify_address(self: &Arc<Self>, peer: &Arc<Peer>, from: SocketAddr) -> io::Result<()> {
         if !peer.begin_look() {
             return Ok(());
         }
@@ -284,7 +286,7 @@ impl Election {
         started.inspect_err(|_| peer.end_look())
     }
 
-    /// Whether the membership lists an address for a member, as names resolve at the moment.
+    /// Whether the membership lists an address for a member, as its names resolve at this moment.
     fn is_listed(&self, id: ServerId, address: SocketAddr, names: Names) -> bool {
         let membership = self.context.membership();
         let own = membership.members.get(&id).map(election_endpoints).unwrap_or_default();
@@ -313,7 +315,10 @@ impl Election {
             }
             let rest = by.saturating_duration_since(Instant::now());
             if rest.is_zero() {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not say who it is"));
+                return Err(io::Error::new(
+                    io::ErrorKind::TimedOut,
+                    "timed out waiting for the hello",
+                ));
             }
             if incoming.fill(Some(rest.max(peer::MILLISECOND)))? == Fill::End {
                 return Err(io::ErrorKind::UnexpectedEof.into());

@@ -1,4 +1,4 @@
-//! What a peer has sent and nobody has understood yet.
+//! A receive buffer: bytes that were received and not decoded yet.
 
 use std::io;
 use std::sync::Arc;
@@ -6,29 +6,29 @@ use std::time::Duration;
 
 use super::stream::PeerStream;
 
-/// A buffer that grew beyond this for one large packet is given back when it is empty.
+/// A buffer that grew beyond this for one large packet is released when it is empty.
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
-/// What came of waiting for bytes.
+/// The result of waiting for bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fill {
-    /// There are more than before.
+    /// Bytes were added.
     Bytes,
-    /// None came in time.
+    /// Timed out.
     Nothing,
-    /// None will come.
+    /// End of the stream.
     End,
 }
 
-/// The reading side of a connection. The buffer grows with the bytes that are really there and not
-/// understood; who reads from it limits that.
+/// The receiving side of a connection. The buffer grows with the bytes that were really received and not
+/// decoded; its reader limits that.
 pub(crate) struct Incoming {
     stream: Arc<PeerStream>,
-    /// Only `start..end` means something; the rest is room that was zeroed once.
+    /// Only `start..end` is valid; the rest is spare capacity.
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// As the socket has it. `Some(None)`: no timeout was asked for.
+    /// The timeout of the socket; `Some(None)` is no timeout.
     timeout: Option<Option<Duration>>,
 }
 
@@ -37,23 +37,23 @@ impl Incoming {
         Incoming { stream, buffer: vec![0; room_bytes], start: 0, end: 0, timeout: None }
     }
 
-    /// Where it comes from.
+    /// The underlying stream.
     pub fn stream(&self) -> &Arc<PeerStream> {
         &self.stream
     }
 
-    /// What is there.
+    /// The received bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }
 
-    /// The first `count` bytes are understood.
+    /// Consumes the first `count` bytes.
     pub fn consume(&mut self, count: usize) {
         assert!(count <= self.end - self.start, "{count} bytes of {}", self.end - self.start);
         self.start += count;
     }
 
-    /// Waits for more bytes, for ever if there is no timeout.
+    /// Waits for more bytes, forever if there is no timeout.
     pub fn fill(&mut self, timeout: Option<Duration>) -> io::Result<Fill> {
         if self.timeout != Some(timeout) {
             self.stream.socket().set_read_timeout(timeout)?;

@@ -1,46 +1,44 @@
-//! The network of an ensemble's member: the election port, the ports for learners and the connections
-//! to the other servers. Sockets and threads, and no decision of the protocol.
+//! The network of an ensemble member: the election port, the learner ports and the connections
+//! to the other servers. It makes no protocol decisions.
 //!
-//! In: votes to tell, packets to send, links to open and close, from the thread that steps the core;
+//! In: votes and packets to send and links to open and close, from the thread that steps the core;
 //! none of these calls blocks. Out: [`herdsman_zab::Input`]s through a [`Receiver`], from network
-//! threads, which do block: a handful of peers need no event loop, and a thread per direction can be
-//! read from top to bottom. Deliberately not here: who leads, what a packet means, when to connect,
-//! how a tree is encoded.
+//! threads, which may block: with so few peers an event loop is unnecessary, and a function that serves
+//! one direction of a connection can be read from top to bottom. Deliberately not here: who leads,
+//! what a packet means, when to connect, how a tree is encoded.
 //!
-//! The code map: [`settings`] and [`receiver`] are the interface. `threads` knows every thread and
-//! socket, so that all of them can be ended; `port` listens, `connection_slots` limits connections,
-//! `security` says how connections are protected, `address` finds and dials others, `stream` is a
-//! connection and `incoming` buffers what comes over it. `member_connection` is for fetching records.
-//! `election` keeps one connection per peer, with one message waiting at the most. `links` are the connections
+//! The code map: [`settings`] and [`receiver`] are the interface. `threads` registers every thread and
+//! socket, so that all of them can be stopped; `port` listens, `connection_slots` limits connections,
+//! `security` does TLS and logins, `address` resolves and dials other servers, `stream` is a
+//! connection and `incoming` its receive buffer. `member_connection` fetches records.
+//! `election` keeps one connection per peer, with at most one pending message. `links` are the connections
 //! between a leader and its learners, `connect` opens one.
 //!
-//! Invariants: everything about one link comes from one thread, in order, beginning with `LinkOpened`, which comes
-//! with the first packet of a learner,
-//! or [`Receiver::handle_connect`] and ending with `LinkLost` unless it was closed from here. A peer
-//! that is away, slow or hostile costs the others nothing.
+//! Invariants: all inputs of one link come from one thread, in order. The first is `LinkOpened`
+//! (together with the first packet of a learner) or [`Receiver::handle_connect`]; the last is `LinkLost`,
+//! unless this server closed the link. A peer that is unreachable, slow or hostile does not affect the others.
 //!
 //! Limits:
 //!
 //! | what | limit | when it is reached |
 //! |---|---|---|
 //! | votes waiting for a peer | 1 | the newer replaces the older |
-//! | peers that are not members | 32 | the newcomer is refused |
-//! | connections for votes of one member | 1, kept while it works | the newcomer is refused |
+//! | peers that are not members | 32 | the new connection is refused |
+//! | connections for votes of one member | 1, kept while it works | the new connection is refused |
 //! | accepted election connections | members + 64 | the oldest unidentified one is closed |
 //! | accepted links | members × 5 + 64 | the oldest unidentified one is closed |
 //! | accepted links that claim to be one member | 4, and the one in use | one from the address with most is closed |
-//! | accepted links of servers that are not listed | 32 | the newcomer is refused |
-//! | members that records are read for at a time | 2 | the newcomer is told to come back |
+//! | accepted links of servers that are not listed | 32 | the new connection is refused |
+//! | concurrent FETCH readers | 2 | the request is answered with Busy |
 //! | packet of a learner | twice `jute.maxbuffer`, its extra and 128 KiB (`proto::limits`) | the link is lost |
 //! | bytes queued on a link | 64 MiB, and what clients of a server may have in flight | the link is lost |
-//! | attempts to connect under way | 8 | the next one waits; only the newest is kept |
-//! | log lines about errors of other hosts | 10 per minute and kind | counted |
-//! | log lines about connections opened and closed | 100 per minute and kind | counted |
+//! | connection attempts in progress | 8 | the next one waits; only the newest is kept |
+//! | log lines about errors of other hosts | 10 per minute and kind | the rest are counted |
+//! | log lines about connections opened and closed | 100 per minute and kind | the rest are counted |
 //!
-//! Apache: `QuorumCnxManager`, `Learner.connectToLeader`, `Leader.LearnerCnxAcceptor`, the two threads of
-//! `LearnerHandler`. `ObserverMaster`. How we differ: the ports for
-//! learners are open all the time, not only in the role that they are for; a
-//! vote that could not be sent is tried again without being asked; every wait has an end.
+//! Apache: `QuorumCnxManager`, `Learner.connectToLeader`, `Leader.LearnerCnxAcceptor`, `ObserverMaster`, the two
+//! threads of `LearnerHandler`. How we differ: the learner ports are always open, not only in the role that
+//! they serve; a vote that could not be sent is retried without a new request; every wait has a limit.
 
 use std::io;
 use std::net::SocketAddr;
@@ -104,12 +102,12 @@ impl QuorumNetwork {
         QuorumNetwork { context, election, links, connector, ports: Mutex::default() }
     }
 
-    /// Opens the ports and starts to talk. A port that cannot be opened yet is tried again in the
+    /// Opens the ports and starts connecting. A port that cannot be opened yet is retried in the
     /// background: see [`Receiver::handle_port_failed`].
     ///
     /// # Errors
-    /// The membership does not name this server, or the system gives no threads. Then
-    /// [`QuorumNetwork::stop`] ends those that were started.
+    /// The membership does not name this server, or the system cannot start a thread. Then
+    /// [`QuorumNetwork::stop`] stops those that were started.
     pub fn start(&self, receiver: Arc<dyn Receiver>) -> io::Result<()> {
         self.context.set_receiver(receiver);
         let membership = self.context.membership();
@@ -140,7 +138,7 @@ impl QuorumNetwork {
         self.open_observer_master_port(own)
     }
 
-    /// Open all the time, like the others. At an observer nobody would look for it.
+    /// Opens the observer-master port, which is always open like the others. Observers do not have one.
     fn open_observer_master_port(&self, own: &Member) -> io::Result<()> {
         let port = self.context.settings.observer_master_port;
         let Some(port) = port.filter(|_| own.role == Role::Participant) else { return Ok(()) };
@@ -167,7 +165,7 @@ impl QuorumNetwork {
         Ok(())
     }
 
-    /// Where to listen, given where others reach this server.
+    /// The endpoints to listen on, derived from the advertised ones.
     fn listening(&self, mut endpoints: Vec<Endpoint>) -> Vec<Endpoint> {
         if self.context.settings.listen_on_all_addresses {
             for endpoint in &mut endpoints {
@@ -179,7 +177,7 @@ impl QuorumNetwork {
         endpoints
     }
 
-    /// The addresses of a kind of port that are open by now.
+    /// The addresses of the open ports of a kind.
     #[must_use]
     pub fn open_addresses(&self, kind: PortKind) -> Vec<SocketAddr> {
         let ports = self.ports.lock();
@@ -187,62 +185,62 @@ impl QuorumNetwork {
         of_kind.filter_map(|(_, port)| port.address()).collect()
     }
 
-    /// Tells another server our vote, connecting to it if need be. A newer message replaces one that is
-    /// not sent yet. Nothing happens if nobody knows where that server is.
+    /// Sends our vote to another server, connecting first if necessary. A newer message replaces one that is
+    /// not sent yet. Does nothing if no address is known for that server.
     pub fn notify(&self, to: ServerId, message: &Notification) {
         self.election.notify(to, message);
     }
 
-    /// Begins to connect to one of a server's ports for learners, and forgets any older attempt. The result comes
-    /// through [`Receiver::handle_connect`] with the id that is returned here, and nothing comes about
-    /// an attempt that was forgotten, unless it was on its way already.
+    /// Starts connecting to a learner port of a server, and cancels any older attempt. The result is reported
+    /// through [`Receiver::handle_connect`] with the returned id. Nothing is reported about a cancelled attempt,
+    /// unless the report was already under way.
     pub fn connect(&self, to: ServerId, port: LearnerPort) -> LinkId {
         self.connector.connect(to, port)
     }
 
-    /// Connects to another member's port for learners without a link, for questions to that member. Waits for the
-    /// connection up to `limit`; an answer to a question may take `initLimit` ticks without a byte.
+    /// Connects to another member's learner port without a link, to send requests to that member. Waits for the
+    /// connection up to `limit`; an answer may take `initLimit` ticks without a byte.
     ///
     /// # Errors
-    /// The member is not known, not reachable, or refuses this server.
+    /// The member is not known, not reachable, or rejects this server.
     pub fn dial_member(&self, to: ServerId, limit: Duration) -> io::Result<MemberConnection> {
         let incoming = self.connector.dial(to, LearnerPort::Quorum, limit)?;
         let NetworkSettings { field_bytes_max, init_limit, .. } = self.context.settings;
         Ok(MemberConnection::new(incoming, field_bytes_max, init_limit))
     }
 
-    /// Forgets the attempt to connect, if there is one.
+    /// Cancels the current connection attempt, if there is one.
     pub fn cancel_connect(&self) {
         self.connector.cancel();
     }
 
-    /// Sees to it that what was sent goes out. Never waits for the other side.
+    /// Flushes queued packets. Never blocks on the peer.
     pub fn flush(&self) {
         self.links.flush();
     }
 
-    /// Sends a packet, with the next flush. Nothing happens on a link that is gone or closed.
+    /// Sends a packet, with the next flush. Does nothing if the link is lost or closed.
     pub fn send(&self, link: LinkId, packet: &QuorumPacket) {
         self.links.send(link, packet);
     }
 
-    /// Sends something long; what is sent later waits behind it.
+    /// Queues a stream; packets sent later wait until it is complete.
     pub fn send_stream(&self, link: LinkId, source: Box<dyn StreamSource>) {
         self.links.send_stream(link, source);
     }
 
-    /// Loses the link when nothing is heard on it, or nothing can be written to it, for so long.
-    /// `initLimit` ticks until this is called.
+    /// Sets the idle limit: the link is lost when nothing is received or nothing can be written for this long.
+    /// The limit is `initLimit` ticks until this is called.
     pub fn set_idle_limit(&self, link: LinkId, limit_ms: u64) {
         self.links.set_idle_limit(link, limit_ms);
     }
 
-    /// The learner at the other end of a link is being brought up to date, or is: others are cut if there are too many.
+    /// Marks the learner of a link as synchronizing or synchronized: if there are too many links, others are closed.
     pub fn keep(&self, link: LinkId) {
         self.links.keep(link);
     }
 
-    /// What has gone to and fro on a link; `None` if it is gone.
+    /// Traffic counters of a link; `None` if it is closed.
     #[must_use]
     pub fn link_report(&self, link: LinkId) -> Option<LinkReport> {
         self.links.report_of(link)
@@ -253,14 +251,14 @@ impl QuorumNetwork {
         self.links.reset_counters();
     }
 
-    /// Closes a link once what was sent before is out, or after two seconds. Its inputs end here,
-    /// except those that are on their way already.
+    /// Closes a link after the queued packets were sent, or after two seconds. Reports no further inputs,
+    /// except those that are already under way.
     pub fn close(&self, link: LinkId) {
         self.connector.forget(link);
         self.links.close(link);
     }
 
-    /// Also talks to members of a list that is only pending: they have a say in whether it is taken.
+    /// Also connects to the members of a pending membership, whose quorum is needed to commit it.
     pub fn add_members(&self, pending: &Membership) {
         let mut both = (*self.context.membership()).clone();
         for (id, member) in &pending.members {
@@ -269,7 +267,7 @@ impl QuorumNetwork {
         self.set_membership(Arc::new(both));
     }
 
-    /// Goes by a new membership: its addresses, and how many connections are welcome. The ports stay
+    /// Applies a new membership: addresses and connection limits. The ports stay
     /// where they were opened.
     pub fn set_membership(&self, membership: Arc<Membership>) {
         if let Err(error) = self.election.set_membership(&membership) {
@@ -278,8 +276,8 @@ impl QuorumNetwork {
         self.context.set_membership(membership);
     }
 
-    /// Ends everything and waits for it: what is queued is lost, and no `LinkLost` is reported. Must
-    /// not be called by a network thread, nor by one that holds what the receiver needs.
+    /// Stops all threads and waits for them: queued data is lost, and no `LinkLost` is reported. Must
+    /// not be called by a network thread, nor while holding a lock that the receiver needs.
     pub fn stop(&self) {
         self.context.threads.stop(|| {
             self.election.wake();

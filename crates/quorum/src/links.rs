@@ -1,10 +1,10 @@
-//! The connections between a leader and its learners, both those that others opened here and those
-//! that `connect` opened to others. Apache: `Leader.LearnerCnxAcceptor`, `LearnerHandler`, `Learner`.
+//! The connections between a leader and its learners, both accepted ones and those
+//! that `connect` opened. Apache: `Leader.LearnerCnxAcceptor`, `LearnerHandler`, `Learner`.
 //!
-//! A link has two threads. The reading one belongs to it from its first to its last input; the
-//! writing one carries out the queue where the socket does not take at once what a sender flushes. Whoever
-//! finds the link broken cuts the socket and leaves the reason, and the reader reports it: so a link is lost
-//! exactly once, and by one thread.
+//! A link has two threads. The reader reports all inputs of the link, from the first to the last; the
+//! writer sends what the socket does not accept at once when a sender flushes. The thread that
+//! finds the link broken shuts the socket down and records the reason, and the reader reports it: so the loss of a
+//! link is reported exactly once, and by one thread.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -35,12 +35,12 @@ use link::{Ended, Link, Loss, Origin};
 use reader::{LinkReader, LinkUsage};
 pub use traffic::LinkReport;
 
-/// Accepted links that have not said who they are.
-const STRANGERS_MAX: usize = 32;
-/// Accepted links that say they are servers. A member has one; another one if it connects again before the first is
-/// known to be lost, and the rest for those that only say that they are this member.
+/// Limit of accepted links that have not identified themselves.
+const UNIDENTIFIED_MAX: usize = 32;
+/// Limits of accepted links by claimed server. A member has one, or two if it reconnects before the first is
+/// known to be lost; the rest are for other hosts that claim to be this member.
 pub(super) const SERVER_LIMITS: ServerLimits = ServerLimits { per_member_max: 4, unlisted_max: 32 };
-/// What is read ahead on a link.
+/// Size of a link's read buffer.
 pub(crate) const ROOM_BYTES: usize = 64 * 1024;
 
 pub(crate) struct Links {
@@ -66,7 +66,7 @@ impl Links {
         }
     }
 
-    /// An id that no link had before.
+    /// Returns a new link id.
     pub fn next_id(&self) -> LinkId {
         LinkId(self.next_id.fetch_add(1, Ordering::Relaxed))
     }
@@ -81,7 +81,7 @@ impl Links {
         }
     }
 
-    /// Sees to it that what was sent goes out.
+    /// Flushes queued packets.
     pub fn flush(&self) {
         let unflushed: Vec<_> = {
             let table = self.table.lock();
@@ -110,7 +110,7 @@ impl Links {
         }
     }
 
-    /// The learner at the other end is brought up to date, or is: its link is not cut when there are too many.
+    /// Marks the learner as synchronizing or synchronized: its link is not closed when there are too many.
     pub fn keep(&self, id: LinkId) {
         if let Some(Origin::Accepted { slot }) = self.get(id).map(|link| link.origin) {
             self.slots.keep(slot);
@@ -134,23 +134,23 @@ impl Links {
         }
     }
 
-    /// Somebody has connected to a port for learners.
+    /// Handles a new connection to a learner port.
     pub fn accept(self: &Arc<Self>, port: LearnerPort, stream: TcpStream, peer: SocketAddr) {
         let Some(receiver) = self.context.receiver() else { return };
         let socket = Arc::new(stream);
         self.context.threads.watch(&socket);
         let ServerLimits { per_member_max, unlisted_max } = SERVER_LIMITS;
-        // A link in use does not count as one that only says who it is.
+        // A link in use does not count as a mere claim.
         let per_member_max = per_member_max + 1;
         let members = self.context.membership().members.len();
-        let connections_max = members * per_member_max + unlisted_max + STRANGERS_MAX;
+        let connections_max = members * per_member_max + unlisted_max + UNIDENTIFIED_MAX;
         let Some(slot) = self.slots.take(&socket, peer, connections_max) else { return };
         self.context.set_options(&socket, NoDelay::from(self.context.settings.leader_no_delay));
         let id = self.next_id();
         let links = Arc::clone(self);
         let run = move || {
             debug!("link {} is from {peer}", id.0);
-            match links.welcome(socket, peer) {
+            match links.handshake(socket, peer) {
                 Ok(incoming) => links.run_accepted(id, port, incoming, peer, slot, &receiver),
                 Err(problem) => links.complain(peer, &problem),
             }
@@ -161,8 +161,8 @@ impl Links {
         }
     }
 
-    /// Finds out whether the caller may be here.
-    fn welcome(&self, socket: Arc<TcpStream>, peer: SocketAddr) -> io::Result<Incoming> {
+    /// Does the TLS handshake and the login of a new connection.
+    fn handshake(&self, socket: Arc<TcpStream>, peer: SocketAddr) -> io::Result<Incoming> {
         let by = Instant::now() + self.context.settings.init_limit;
         let stream = self.context.protect(socket, peer, by)?;
         let mut incoming = Incoming::new(Arc::new(stream), ROOM_BYTES);
@@ -173,13 +173,12 @@ impl Links {
 
     fn complain(&self, peer: SocketAddr, problem: &io::Error) {
         if problem.kind() == io::ErrorKind::UnexpectedEof {
-            // Probes of the port do so all the time.
-            debug!("a connection to a port for learners from {peer} was closed without data");
+            // Port probes end like this.
+            debug!("connection to the learner port from {peer} closed without data");
             return;
         }
-        self.warnings.warn(format_args!(
-            "closed a connection to a port for learners from {peer}: {problem}"
-        ));
+        self.warnings
+            .warn(format_args!("closed connection to the learner port from {peer}: {problem}"));
     }
 
     fn run_accepted(
@@ -197,14 +196,14 @@ impl Links {
         }
     }
 
-    /// Serves a connection that `connect` has made, to its end.
+    /// Serves a connection that `connect` has opened, until it ends.
     pub fn run_connected(&self, id: LinkId, incoming: Incoming, receiver: &Arc<dyn Receiver>) {
         let stream = Arc::clone(incoming.stream());
         let no_delay = NoDelay::from(self.context.settings.follower_no_delay);
         self.context.set_options(stream.socket(), no_delay);
         let link = match stream.socket().peer_addr() {
             Ok(peer) => self.open(id, stream, peer, None),
-            // It was reset already.
+            // Not fatal: the connection was reset already.
             Err(_) => None,
         };
         let Some(link) = link else {
@@ -216,7 +215,7 @@ impl Links {
         self.run(&link, incoming, None, LinkUsage::Agreement, receiver);
     }
 
-    /// Puts a link into the table and starts its writer.
+    /// Registers a link and starts its writer.
     fn open(
         &self,
         id: LinkId,
@@ -274,26 +273,26 @@ impl Links {
                 }
             }
         }
-        link.hang_up();
+        link.shut_down();
         self.table.lock().remove(&link.id);
     }
 
     fn report(&self, link: &Link, loss: &Loss, reader: &LinkReader) {
         let peer = link.peer;
         if let (Loss::Ended, false) = (loss, reader.is_announced()) {
-            // Probes of the port do so all the time, and servers that have all records that they lacked.
-            debug!("a connection to a port for learners from {peer} was closed");
+            // Port probes end like this, and so do servers that have fetched all their missing records.
+            debug!("connection to the learner port from {peer} closed");
         } else if link.origin == Origin::Connected {
             self.losses.warn(format_args!("lost the link to the leader at {peer}: {loss}"));
         } else if let Some(server) = reader.server() {
-            // A server that cannot join comes and goes several times a second.
+            // A server that cannot join reconnects several times a second.
             self.losses.warn(format_args!("lost the link to server {server} at {peer}: {loss}"));
-        } else if let Loss::Impostor(problem) = loss {
+        } else if let Loss::IdentityMismatch(problem) = loss {
             self.complain(peer, problem);
         } else {
-            // Anybody can make us write this.
+            // Any host can trigger this line.
             self.warnings.warn(format_args!(
-                "closed a connection to a port for learners from {peer} before a valid first packet: {loss}"
+                "closed connection to the learner port from {peer} before a valid first packet: {loss}"
             ));
         }
     }

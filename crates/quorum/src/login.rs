@@ -1,4 +1,4 @@
-//! Servers that log in to each other with SASL, before anything else is said on a port for learners, and
+//! SASL logins of servers to each other, before anything else is sent on a learner port, and
 //! after the hello on the election port. Apache: `SaslQuorumAuthServer`, `SaslQuorumAuthLearner`.
 
 use std::io;
@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 use super::incoming::{Fill, Incoming};
 use crate::logins::{MemberLogins, OwnLogin};
 
-/// The shortest wait that a socket knows.
+/// The minimum socket timeout.
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Logins between servers.
@@ -83,13 +83,13 @@ impl QuorumSasl {
         self.logins.is_name_of(name, member)
     }
 
-    /// Whether a server that was dialled at this host, and has proven to be there, may be that member.
+    /// Whether a server that was reached at this host, and has proven to be there, may be that member.
     pub(super) fn is_host_of(&self, host: &str, member: &Member) -> bool {
         !self.done_there || self.own.is_host_of(host, member)
     }
 
-    /// Logs in to the other side, which was dialled at this host, if that is wanted. With Kerberos this
-    /// may wait for servers of the realm, as long as `krb5.conf` says; each call has a thread of its own.
+    /// Logs in to the peer, which was reached at this host, if so configured. With Kerberos this
+    /// may wait for servers of the realm, as long as `krb5.conf` says; each call has its own thread.
     pub(super) fn log_in(
         &self,
         incoming: &mut Incoming,
@@ -105,7 +105,7 @@ impl QuorumSasl {
         loop {
             let (status, token) = receive(incoming, by)?;
             if status == AuthStatus::Error {
-                warn!("another server rejected our login (see its log)");
+                warn!("the peer rejected this server's login; see its log");
                 return Err(io::Error::new(
                     io::ErrorKind::PermissionDenied,
                     "it rejected the login of this server",
@@ -117,7 +117,7 @@ impl QuorumSasl {
                 ClientStep::Accepted => {
                     return Err(io::Error::new(
                         io::ErrorKind::InvalidData,
-                        "it ended the login without saying that it succeeded",
+                        "the peer ended the login without a success status",
                     ));
                 }
             }
@@ -156,7 +156,7 @@ fn receive(incoming: &mut Incoming, by: Instant) -> io::Result<(AuthStatus, Vec<
 fn fill(incoming: &mut Incoming, by: Instant) -> io::Result<()> {
     let rest = by.saturating_duration_since(Instant::now());
     if rest.is_zero() {
-        return Err(io::Error::new(io::ErrorKind::TimedOut, "it did not log in in time"));
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "timed out waiting for the login"));
     }
     match incoming.fill(Some(rest.max(MILLISECOND)))? {
         Fill::End => Err(io::ErrorKind::UnexpectedEof.into()),

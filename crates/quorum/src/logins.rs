@@ -11,18 +11,18 @@ use herdsman_sasl::gssapi::{
 use herdsman_sasl::kerberos::PrincipalName;
 use herdsman_sasl::{ClientLogin, ServerLogin};
 
-/// Why a login cannot even begin.
+/// An error before the first message of a login.
 #[derive(Debug, thiserror::Error)]
 pub enum BeginError {
-    /// The system has no randomness.
-    #[error("there is no randomness: {0}")]
+    /// The system's random number generator failed.
+    #[error("cannot read random bytes from the system: {0}")]
     NoRandomness(#[from] getrandom::Error),
-    /// Kerberos refused.
+    /// GSSAPI returned an error.
     #[error(transparent)]
     Kerberos(#[from] GssapiError),
 }
 
-/// Where other servers log in.
+/// How logins of other servers are checked.
 #[derive(Clone, Debug)]
 pub enum MemberLogins {
     /// With DIGEST-MD5.
@@ -37,7 +37,7 @@ pub enum MemberLogins {
 }
 
 impl MemberLogins {
-    /// One login. With Kerberos, of a server whose host is one of these members'.
+    /// Starts a login; with Kerberos, of a server whose host is one of these members'.
     pub fn begin(&self, members: &Membership) -> Result<ServerLogin, BeginError> {
         match self {
             MemberLogins::Digest(settings) => digest_server(settings),
@@ -49,7 +49,7 @@ impl MemberLogins {
         }
     }
 
-    /// Whether who has logged in under this name may be that member. With DIGEST-MD5 anybody who knows the
+    /// Whether a peer that has logged in under this name may be that member. With DIGEST-MD5 any peer that knows the
     /// password may be any of them.
     pub fn is_name_of(&self, name: &str, member: &Member) -> bool {
         match self {
@@ -70,13 +70,13 @@ pub enum OwnLogin {
         keys: InitiatorKeys,
         /// The principal of the other servers, which may contain `_HOST`.
         service: String,
-        /// The name of the host in that principal.
+        /// How the host in that principal is named.
         hosts: HostNames,
     },
 }
 
 impl OwnLogin {
-    /// One login, to the server of this host.
+    /// Starts a login to the server of this host.
     pub fn begin(&self, host: &str) -> Result<ClientLogin, BeginError> {
         match self {
             OwnLogin::Digest(settings) => {
@@ -91,7 +91,7 @@ impl OwnLogin {
 }
 
 impl OwnLogin {
-    /// Whether the server whose host has proven itself to our login may be that member.
+    /// Whether the server of this host, which our login has authenticated, may be that member.
     pub fn is_host_of(&self, host: &str, member: &Member) -> bool {
         match self {
             OwnLogin::Digest(_) => true,
@@ -100,15 +100,15 @@ impl OwnLogin {
     }
 }
 
-/// A login with DIGEST-MD5.
+/// Starts a login with DIGEST-MD5.
 ///
 /// # Errors
-/// The system has no randomness.
+/// The system's random number generator failed.
 pub fn digest_server(settings: &ServerSettings) -> Result<ServerLogin, BeginError> {
     Ok(ServerLogin::Digest(digest_md5::Server::new(settings.clone(), nonce()?)))
 }
 
-/// A login with Kerberos.
+/// Starts a login with Kerberos.
 ///
 /// # Errors
 /// The key of the service cannot be used.
@@ -125,16 +125,16 @@ fn nonce() -> Result<Nonce, getrandom::Error> {
     Ok(Nonce::from_random(random))
 }
 
-/// What a host is called in the names of servers (`kerberos.canonicalizeHostNames`).
+/// How host names in server principals are formed (`kerberos.canonicalizeHostNames`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostNames {
     /// As in the list of members.
     AsWritten,
-    /// As the name service has it. That is asked for each login, and may take its time.
+    /// As the name service returns it, which is asked for each login and may take long.
     Canonical,
 }
 
-/// Stands for the host in `quorum.auth.kerberos.servicePrincipal`.
+/// The placeholder for the host in `quorum.auth.kerberos.servicePrincipal`.
 const HOST_MARK: &str = "_HOST";
 
 impl HostNames {
@@ -155,7 +155,7 @@ impl HostNames {
         })
     }
 
-    /// Whether a host that was dialled is this member's.
+    /// Whether a host that this server connected to is this member's.
     fn has_host(self, host: &str, member: &Member) -> bool {
         let mut own = member.addresses.iter().map(|address| &address.host);
         own.any(|own| {
@@ -164,7 +164,7 @@ impl HostNames {
         })
     }
 
-    /// The principal of a server: as it is set, or with the host that was dialled.
+    /// The principal of a server: as configured, with the host that was connected to.
     pub fn service(self, pattern: &str, host: &str) -> String {
         let (name, realm) = pattern.split_once('@').unwrap_or((pattern, ""));
         match name.split_once('/') {
@@ -176,7 +176,7 @@ impl HostNames {
     }
 }
 
-/// The name that the address of a host has, if that name leads back to it.
+/// The reverse name of a host's address, if it resolves to that address.
 fn canonical(host: &str) -> Option<String> {
     let address = (host, 0).to_socket_addrs().ok()?.next()?.ip();
     herdsman_tls::reverse_lookup(address).name().map(Into::into)

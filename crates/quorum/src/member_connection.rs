@@ -1,7 +1,7 @@
-//! A connection to another member's port for learners that is not a link: to fetch records, or to find out whether a
+//! A connection to another member's learner port that is not a link: to fetch records, or to check whether a
 //! leader answers there. Used by one thread, which waits for each answer.
 //!
-//! A wait ends when the other side is silent for too long, or when the caller does not want the answer any more.
+//! A wait ends when the peer is silent for too long, or when the caller cancels it.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -14,7 +14,7 @@ use herdsman_proto::{DecodeError, JuteReader, LearnerKind, QuorumPacket};
 use super::incoming::{Fill, Incoming};
 use super::receiver::SendRecord;
 
-/// How often a wait looks whether the answer is still wanted.
+/// How often a wait checks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The connection. Dropping it closes it.
@@ -24,7 +24,7 @@ pub struct MemberConnection {
     silence_max: Duration,
 }
 
-/// Whether an answer is still wanted.
+/// Returns false to cancel a wait.
 pub type IsWanted<'a> = dyn Fn() -> bool + 'a;
 
 impl MemberConnection {
@@ -32,10 +32,10 @@ impl MemberConnection {
         MemberConnection { incoming, field_bytes_max, silence_max }
     }
 
-    /// Fetches records. Each is passed to `take`, in the order in which they come, until that breaks.
+    /// Fetches records. Passes each to `take`, in the order of the log, until that breaks.
     ///
     /// # Errors
-    /// The other side is gone or silent, or has sent something else; or the answer is not wanted any more.
+    /// The peer is gone or silent, or has sent something else; or the call was cancelled.
     pub fn fetch(
         &mut self,
         request: FetchRequest,
@@ -47,7 +47,7 @@ impl MemberConnection {
             match self.receive(is_wanted)? {
                 QuorumPacket::Record { zxid, payload } => {
                     if take(zxid, payload) == ControlFlow::Break(()) {
-                        return Err(io::Error::other("the rest of the records is not wanted"));
+                        return Err(io::Error::other("cancelled: no more records are needed"));
                     }
                 }
                 QuorumPacket::Fetched(fetched) => return Ok(fetched),
@@ -56,11 +56,11 @@ impl MemberConnection {
         }
     }
 
-    /// Introduces this server as an observer, and waits until the other side answers as a leader does. It must have
-    /// promised no epoch after `accepted_epoch`.
+    /// Introduces this server as an observer, and waits until the peer answers as a leader does. The peer must
+    /// not have promised an epoch after `accepted_epoch`.
     ///
     /// # Errors
-    /// The other side does not answer so, or the answer is not wanted any more.
+    /// The peer does not answer like a leader, or the call was cancelled.
     pub fn await_leader_info(
         &mut self,
         info: LearnerInfo,
@@ -104,7 +104,7 @@ impl MemberConnection {
                 }
             }
             if !is_wanted() {
-                return Err(io::Error::other("the answer is not wanted any more"));
+                return Err(io::Error::other("cancelled"));
             }
             match self.incoming.fill(Some(LOOK))? {
                 Fill::Bytes => quiet = Duration::ZERO,
@@ -120,5 +120,5 @@ impl MemberConnection {
 }
 
 fn unexpected() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "it sent a packet that is not an answer")
+    io::Error::new(io::ErrorKind::InvalidData, "it sent an unexpected packet")
 }

@@ -1,10 +1,10 @@
 //! One listening address of the election port, the quorum port or an observer master's.
 //!
-//! A name that has no address yet is no reason to give up: in a cluster that assigns names, a
-//! server's own name may appear only after the server has started (ZOOKEEPER-4708). Everything else that
-//! keeps a port from being opened is tried again as often as `electionPortBindRetry` says, for a minute unless
-//! it is set: the port may be one that the system gave to an outgoing connection. Apache:
-//! `QuorumCnxManager.Listener`; it counts both, and opens the quorum port only while leading.
+//! A host name that does not resolve yet is retried: in an orchestrated cluster a
+//! server's own name may appear only after the server has started (ZOOKEEPER-4708). Other failures
+//! to open a port are retried as often as `electionPortBindRetry` says, for a minute by
+//! default: the port may be in use as the local port of an outgoing connection. Apache:
+//! `QuorumCnxManager.Listener`, which counts both, and opens the quorum port only while leading.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream};
@@ -22,18 +22,18 @@ use super::receiver::{PortFailure, PortKind, bind_advice};
 use herdsman_runtime::LimitedLog;
 
 const BIND_RETRY: Duration = Duration::from_secs(1);
-/// After a failed accept (no file descriptors left), wait for some to come free.
+/// Pause after a failed accept, until file descriptors are free again.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Takes a new connection. It holds up the port, so it must not wait for the peer.
+/// Handles a new connection. It blocks the port, so it must not wait for the peer.
 pub(crate) type Accept = dyn Fn(TcpStream, SocketAddr) + Send;
 
-/// How many addresses of one kind of port may still be opened. A server with several networks can do without one of
-/// them, so only the failure of the last one counts. Apache: the same.
+/// The number of addresses of one kind of port that are open or still retried. A server with several networks can do
+/// without one of them, so only the failure of the last one is reported. Apache: the same.
 pub(crate) type AddressesLeft = Arc<AtomicUsize>;
 
-/// A listening address that is open or will be.
+/// A listening address that is open or is being retried.
 #[derive(Debug, Default)]
 pub(crate) struct Port {
     address: Mutex<Option<SocketAddr>>,
@@ -55,7 +55,7 @@ struct Task {
 }
 
 impl Port {
-    /// Opens the port: at once if possible, so that a caller who requested port 0 can read the number.
+    /// Opens the port, immediately if possible, so that a caller who requested port 0 can read the number.
     pub fn open(
         context: &Arc<Context>,
         kind: PortKind,
@@ -83,12 +83,12 @@ impl Port {
         Ok(port)
     }
 
-    /// Where it is open.
+    /// The address, if the port is open.
     pub fn address(&self) -> Option<SocketAddr> {
         *self.address.lock()
     }
 
-    /// Lets the accepting thread see that it should end: a last connection wakes it up.
+    /// Ends the accepting thread by connecting to the port once.
     pub fn wake(&self) {
         let Some(mut address) = self.address() else { return };
         if address.ip().is_unspecified() {
@@ -110,7 +110,7 @@ impl Task {
         Ok(listener)
     }
 
-    /// Tries again until the port is open; `None` if it is given up or the network stops.
+    /// Retries until the port is open; `None` if it is given up or the network stops.
     fn until_bound(&self, first: Result<TcpListener, BindFailure>) -> Option<TcpListener> {
         let (mut attempt, mut tries) = (first, 0);
         loop {
@@ -120,7 +120,7 @@ impl Task {
                 Err(BindFailure::Refused(source)) => {
                     tries += 1;
                     let tries_max = match self.kind {
-                        // The ensemble works without.
+                        // Not fatal: the ensemble works without this port.
                         PortKind::ObserverMaster => None,
                         _ => self.context.settings.bind_tries_max,
                     };
@@ -151,7 +151,7 @@ impl Task {
     fn complain(&self, error: &io::Error) {
         let (kind, endpoint) = (self.kind.name(), &self.endpoint);
         self.warnings.warn(format_args!(
-            "cannot listen on {endpoint}, the {kind} port, will retry: {error}; {}",
+            "cannot listen on {endpoint} ({kind} port): {error}; retrying. {}",
             bind_advice(error)
         ));
     }
@@ -176,7 +176,7 @@ impl Task {
     }
 }
 
-/// Like the client port's, but knows a missing address from a refused one.
+/// Like the client port's, but distinguishes an unresolved host from a bind error.
 fn bind(endpoint: &Endpoint) -> Result<TcpListener, BindFailure> {
     if endpoint.host.is_none() {
         return herdsman_runtime::bind(endpoint, None).map_err(BindFailure::Refused);

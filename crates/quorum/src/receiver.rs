@@ -1,4 +1,4 @@
-//! What the network asks of the rest of the server.
+//! The interface through which the network calls the rest of the server.
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
@@ -10,55 +10,54 @@ use herdsman_proto::membership::Endpoint;
 use herdsman_proto::quorum::fetch::{Chain, MemberState};
 use herdsman_zab::{Input, LinkId};
 
-/// Takes what happens on the network. All methods are called by network threads, many at a time, and
+/// Receives network events. All methods are called by network threads, many at a time, and
 /// may block: the peer that caused the call is then not read. They must not stop the network.
 ///
-/// A call may already be under way when the link that it is about is closed or the attempt to connect
-/// cancelled. Ids are never used again, so a receiver recognises such latecomers: it ignores inputs of
+/// A call may already be under way when its link is closed or its connection attempt
+/// is cancelled. Ids are never reused, so a receiver detects late calls: it ignores inputs of
 /// links that it does not know.
 pub trait Receiver: Send + Sync + 'static {
-    /// Takes inputs, in the order in which they happened on one connection, and leaves the list empty
-    /// or not, as it likes.
+    /// Handles inputs in the order in which they happened on one connection. May drain the list or leave it as it is.
     fn handle(&self, inputs: &mut Vec<Input>);
 
-    /// Waits, up to `wait`, until there is room for more of what a leader sends, and returns whether there is. A
-    /// link that was opened here is not read before.
+    /// Waits, up to `wait`, until there is space for more packets of a leader, and returns whether there is. Links that
+    /// this server opened are not read before.
     fn wait_for_room(&self, link: LinkId, wait: Duration) -> ReadPermission;
 
-    /// An attempt to connect has ended. If it is not the one that is wanted now, a link that stands
-    /// has to be closed, and a failure means nothing.
+    /// A connection attempt has ended. If it is not the current one, an open link
+    /// must be closed and a failure is ignored.
     fn handle_connect(&self, link: LinkId, result: ConnectResult);
 
-    /// Reads the tree that comes behind SNAP with this zxid, up to the signature at its end and not a
-    /// byte more, and keeps it until the `Packet` input of that SNAP, which comes next. An error loses
+    /// Reads the tree that follows SNAP with this zxid, up to the signature at its end and not a
+    /// byte more, and stores it until the `Packet` input of that SNAP, which follows. An error fails
     /// the link.
     ///
     /// # Errors
-    /// What `input` said, or what is wrong with the tree.
+    /// The error of `input`, or what is wrong with the tree.
     fn receive_tree(&self, link: LinkId, zxid: Zxid, input: &mut dyn Read) -> io::Result<()>;
 
-    /// A port could not be opened, at none of its addresses, and is given up. Apache ends the process
+    /// A port could be opened at none of its addresses, and is not retried any more. Apache ends the process
     /// then, with exit code 14.
     fn handle_port_failed(&self, failure: PortFailure);
 
-    /// Returns what other members are told about this server when they fetch records.
+    /// Returns the state of this server for members that fetch records.
     fn report_member(&self) -> MemberReport;
 
     /// Reads the valid records of this server's log files after `after` and before `before`, in order, and passes each
-    /// to `send` until that breaks. Returns what they prove.
+    /// to `send` until that breaks. Returns the chain that they prove.
     fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain;
 }
 
-/// Sends one record to a member that fetches records, and waits until the socket takes it. Breaks if the rest is not
-/// wanted.
+/// Sends one record to a member that fetches records, and waits until the socket accepts it. Breaks if the rest is not
+/// needed.
 pub type SendRecord<'a> = dyn FnMut(Zxid, Bytes) -> ControlFlow<()> + 'a;
 
-/// What members that fetch records are told about a server.
+/// The state of this server that is reported to members that fetch records.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberReport {
-    /// The last txn that it has.
+    /// The last txn in its log.
     pub last_zxid: Zxid,
-    /// What it does.
+    /// Its role.
     pub state: MemberState,
     /// Ranges of txns that are damaged: after, before.
     pub damaged: Vec<(Zxid, Zxid)>,
@@ -71,10 +70,10 @@ pub enum ReadPermission {
     Free,
     /// Not yet: this server is catching up, and its disk is behind.
     Full,
-    /// Yes, however much waits for the disk, because this server has caught up and serves clients: it tells the leader
-    /// about them in replies to packets on this link. The link is closed when too much waits.
+    /// Yes, however much is queued for the disk, because this server has caught up and serves clients: it reports
+    /// them to the leader in replies to packets on this link. The link is closed when too much is queued.
     Active {
-        /// Bytes that wait for the disk.
+        /// Bytes that are queued for the disk.
         queued_bytes: usize,
     },
 }
@@ -82,20 +81,20 @@ pub enum ReadPermission {
 /// How an attempt to connect ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectResult {
-    /// The link stands; its packets follow.
+    /// The link is open; its packets follow.
     Connected,
-    /// There will be no link.
+    /// The attempt failed.
     Failed,
 }
 
 /// One of a member's ports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PortKind {
-    /// Where votes are exchanged.
+    /// For votes.
     Election,
-    /// Where learners connect.
+    /// For learners.
     Quorum,
-    /// Where observers connect to a follower.
+    /// For the observers of a follower.
     ObserverMaster,
 }
 
@@ -112,41 +111,40 @@ impl PortKind {
 /// A port that could not be opened.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "cannot listen on {endpoint}, the {kind} port, after {tries} tries: {source}; {advice}",
+    "cannot listen on {endpoint} ({kind} port) after {tries} tries: {source}; {advice}",
     kind = kind.name(), advice = bind_advice(source)
 )]
 pub struct PortFailure {
-    /// Which one.
+    /// The kind of port.
     pub kind: PortKind,
-    /// Where.
+    /// Its address.
     pub endpoint: Endpoint,
-    /// How often it was tried.
+    /// The number of attempts.
     pub tries: u32,
-    /// What the system said at last.
+    /// The last error.
     pub source: io::Error,
 }
 
-/// What may be wrong when a port cannot be opened, and what to do.
+/// What the cause of a failure to open a port may be, and what to do.
 pub(super) fn bind_advice(source: &io::Error) -> &'static str {
     match source.kind() {
         io::ErrorKind::AddrNotAvailable => {
-            "this machine does not have that address: is the number in the file myid the one of this \
-             server, and its server line right?"
+            "this machine does not have that address: check that myid and this server's server line are right"
         }
         io::ErrorKind::AddrInUse => {
             "another process listens there (is this server running already, or another one with the same number \
-             in its file myid?), or a connection from this machine has the port as its own end: put the port \
-             into net.ipv4.ip_local_reserved_ports, then that cannot happen again"
+            in its file myid?), or the port is in use as the local port of an outgoing connection: add the port \
+            to net.ipv4.ip_local_reserved_ports, then that cannot happen again"
         }
-        _ => "give this server a port that it may use, in its server line",
+        _ => "choose a port that this process may open, in the server line",
     }
 }
 
-/// Something long on its way to a learner: a tree, or a part of the log. It may be dropped by the thread that sends it,
-/// if the link is gone, or by the one that writes; so to drop it must not take a lock that a sender holds.
+/// A long transmission to a learner: a tree, or a part of the log. It is dropped by the sending thread if the link is
+/// lost, or by the writing thread; dropping it must not take a lock that a sender holds.
 pub trait StreamSource: Send {
-    /// Appends the next bytes, some ten thousand at a time. Called by the thread that writes to the link, while it
-    /// holds no lock. What takes long asks now and then whether the link still stands.
+    /// Appends the next bytes, some ten thousand at a time. Called by the thread that writes to the link, without
+    /// any lock. Long operations check from time to time whether the link is still open.
     fn fill(&mut self, out: &mut Vec<u8>, is_wanted: &dyn Fn() -> bool) -> StreamStep;
 }
 
@@ -157,6 +155,6 @@ pub enum StreamStep {
     More,
     /// That was all.
     Done,
-    /// The rest cannot be had any more; the link is lost.
+    /// The rest is no longer available; the link is closed.
     Broken,
 }

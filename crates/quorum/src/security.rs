@@ -1,5 +1,5 @@
-//! How connections between servers are protected: a socket that was accepted or dialled → a stream with a
-//! peer at its end that may be there. Apache: `UnifiedServerSocket`, `QuorumX509Util`.
+//! The protection of connections between servers: turns a socket that was accepted or connected into a stream with an
+//! authorized peer. Apache: `UnifiedServerSocket`, `QuorumX509Util`.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
@@ -22,8 +22,8 @@ pub struct QuorumProtection {
     pub tls: Option<QuorumTls>,
     /// Logins, if they are configured.
     pub sasl: Option<QuorumSasl>,
-    /// TLS is required and there is no key for it: no connection is made. The only member of an ensemble may run that
-    /// way.
+    /// TLS is required and there is no key for it: no connections are made. Only the single member of an ensemble may
+    /// run like this.
     pub keyless: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct QuorumTls {
     pub outgoing: OutgoingProtection,
     /// For connections from other servers (`portUnification`).
     pub incoming: IncomingProtection,
-    /// How long a new connection may take to show whether it uses TLS.
+    /// How long a new connection may take to send the first byte, which shows whether it uses TLS.
     pub detection_timeout: Duration,
 }
 
@@ -59,7 +59,7 @@ pub enum IncomingProtection {
 }
 
 impl QuorumProtection {
-    /// Makes a stream of an accepted socket. Waits for the peer, until then.
+    /// Does the TLS handshake on an accepted socket, if required, before the deadline `by`.
     pub(super) fn accept(
         &self,
         socket: Arc<TcpStream>,
@@ -89,7 +89,7 @@ impl QuorumProtection {
         if self.keyless { Err(io::Error::other(missing)) } else { Ok(()) }
     }
 
-    /// Lets a caller log in, as one of these members.
+    /// Lets an incoming connection log in, as one of these members.
     pub(super) fn check_login(
         &self,
         incoming: &mut Incoming,
@@ -99,7 +99,7 @@ impl QuorumProtection {
         self.sasl.as_ref().map_or(Ok(()), |sasl| sasl.check(incoming, members, by))
     }
 
-    /// Logs in to the other side, which was dialled at this host.
+    /// Logs in to the peer, which was reached at this host.
     pub(super) fn log_in(
         &self,
         incoming: &mut Incoming,
@@ -109,8 +109,8 @@ impl QuorumProtection {
         self.sasl.as_ref().map_or(Ok(()), |sasl| sasl.log_in(incoming, host, by))
     }
 
-    /// Refuses a caller that claims to be a member but has presented a certificate or login for another host. The claim
-    /// is accepted from a caller that is not a member, has presented nothing, or whose host is not verified.
+    /// Rejects an incoming connection that claims to be a member but has presented a certificate or login for another
+    /// host. The claim is accepted if the peer is not a member, has presented nothing, or its host is not verified.
     pub(super) fn check_caller(
         &self,
         stream: &PeerStream,
@@ -124,14 +124,14 @@ impl QuorumProtection {
         }
         match (&self.sasl, stream.login()) {
             (Some(sasl), Some(name)) if !sasl.is_name_of(name, member) => {
-                Err(impostor(id, &format!("has logged in as {name}"), member))
+                Err(wrong_identity(id, &format!("has logged in as {name}"), member))
             }
             _ => Ok(()),
         }
     }
 
-    /// The same for a server that was dialled as this member, at this host, which need not be in the
-    /// membership: a server says itself where it wants to be called.
+    /// Does the same for a server to which this one connected as this member, at this host. The host need not be in the
+    /// membership: a server announces the address at which it can be reached.
     pub(super) fn check_dialled(
         &self,
         stream: &PeerStream,
@@ -146,13 +146,13 @@ impl QuorumProtection {
         }
         match &self.sasl {
             Some(sasl) if !sasl.is_host_of(host, member) => {
-                Err(impostor(id, &format!("was called at {host}"), member))
+                Err(wrong_identity(id, &format!("was reached at {host}"), member))
             }
             _ => Ok(()),
         }
     }
 
-    /// Makes a stream of a socket that was dialled.
+    /// Does the TLS handshake on a connected socket, if required.
     pub(super) fn dialled(&self, dialled: Dialled, by: Instant) -> io::Result<PeerStream> {
         self.check_key()?;
         let Dialled { socket, host } = dialled;
@@ -167,7 +167,7 @@ impl QuorumProtection {
     }
 }
 
-/// The member with this number, unless it is listed with a wildcard address.
+/// The member with this id, unless it is listed with a wildcard address.
 fn named_member(id: ServerId, membership: &Membership) -> Option<&Member> {
     let is_wildcard = |address: &PeerAddress| {
         Endpoint { host: Some(address.host.clone()), port: 0 }.is_wildcard()
@@ -176,8 +176,8 @@ fn named_member(id: ServerId, membership: &Membership) -> Option<&Member> {
     member.filter(|member| !member.addresses.iter().any(is_wildcard))
 }
 
-/// The certificate must be one with which the member would be taken if it were dialled: for one of its
-/// hosts, or for an address of theirs. One that is for several members is good for each of them.
+/// The certificate must be valid for connections to the member: for one of its
+/// hosts, or for one of their addresses. One that names several members is valid for each of them.
 fn check_certificate(stream: &PeerStream, id: ServerId, member: &Member) -> io::Result<()> {
     let Some(certificate) = stream.certificate() else { return Ok(()) };
     let hosts = CertificateHosts::of(&certificate).map_err(io::Error::other)?;
@@ -192,10 +192,10 @@ fn check_certificate(stream: &PeerStream, id: ServerId, member: &Member) -> io::
     if own.any(is_at) {
         return Ok(());
     }
-    Err(impostor(id, &format!("has a certificate for {hosts}"), member))
+    Err(wrong_identity(id, &format!("its certificate is for {hosts}"), member))
 }
 
-fn impostor(id: ServerId, shown: &str, member: &Member) -> io::Error {
+fn wrong_identity(id: ServerId, shown: &str, member: &Member) -> io::Error {
     let own: Vec<_> = member.addresses.iter().map(|address| address.host.as_str()).collect();
     let problem = format!(
         "it claims to be server {id} ({}), but {shown}; check its myid, and its certificate or principal",
@@ -204,22 +204,22 @@ fn impostor(id: ServerId, shown: &str, member: &Member) -> io::Error {
     io::Error::new(io::ErrorKind::PermissionDenied, problem)
 }
 
-/// Somebody who may have a certificate for his address, or for the host of any member: a certificate that
-/// names a member is a member's, wherever he calls from.
+/// The expected peer of an incoming connection: its certificate may name its address or any member's host, because
+/// a certificate that names a member is valid from any address.
 fn caller(from: SocketAddr, membership: &Membership) -> Peer {
     let addresses = membership.members.values().flat_map(|member| &member.addresses);
     Peer::at(from.ip()).or_any_of(addresses.map(|address| address.host.clone()))
 }
 
 impl QuorumTls {
-    /// Looks at the first byte and leaves it there.
+    /// Peeks at the first byte.
     fn is_tls(&self, socket: &TcpStream, by: Instant) -> io::Result<bool> {
         let rest = by.saturating_duration_since(Instant::now()).min(self.detection_timeout);
         socket.set_read_timeout(Some(rest.max(Duration::from_millis(1))))?;
         let mut first = [0; 1];
         match socket.peek(&mut first)? {
             0 => Err(io::ErrorKind::UnexpectedEof.into()),
-            // Nothing that servers say begins with a byte that TLS may begin with.
+            // No message between servers begins with the first byte of a TLS record.
             _ => Ok(looks_like_tls(&first) != Some(false)),
         }
     }
@@ -237,7 +237,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound");
         let caller = TcpStream::connect(address).expect("it listens");
-        let (accepted, from) = listener.accept().expect("somebody called");
+        let (accepted, from) = listener.accept().expect("a peer connects");
         let by = Instant::now() + Duration::from_secs(60);
         let members = Membership::default();
         let refused = protection.accept(Arc::new(accepted), from, &members, by);

@@ -1,4 +1,4 @@
-//! What the network is told at the start.
+//! Settings of the network between servers.
 
 use std::num::{NonZeroU16, NonZeroU32};
 use std::sync::Arc;
@@ -11,45 +11,45 @@ use super::security::QuorumProtection;
 /// Settings of the network.
 #[derive(Clone, Debug)]
 pub struct NetworkSettings {
-    /// This server.
+    /// The id of this server.
     pub my_id: ServerId,
-    /// All servers, this one among them.
+    /// All servers, including this one.
     pub membership: Arc<Membership>,
-    /// Where followers serve observers, the same port everywhere; `None` if they do not.
+    /// The port on which followers serve observers, the same on all servers; `None` if they do not.
     pub observer_master_port: Option<NonZeroU16>,
     /// Whether the ports listen on all addresses, not only on those of the membership.
     pub listen_on_all_addresses: bool,
-    /// Tries to open a port, a second apart; `None` tries for ever. A name that has no address yet is
+    /// Attempts to open a port, a second apart; `None` retries forever. A name that does not resolve yet is
     /// not counted.
     pub bind_tries_max: Option<NonZeroU32>,
-    /// Time for one TCP connection to be made, and for one vote to be written.
+    /// Timeout of one TCP connection attempt, and of writing one vote.
     pub connect_timeout: Duration,
-    /// Time for a new peer on the election port to say who it is, and for TCP to get a vote across.
+    /// Timeout of the hello on the election port, and TCP user timeout for votes.
     pub hello_timeout: Duration,
-    /// Time for a learner's first packet, and without any data on a link until
+    /// Timeout of a learner's first packet, and the idle limit of a link until
     /// [`set_idle_limit`](super::QuorumNetwork::set_idle_limit).
     pub init_limit: Duration,
-    /// Time to connect to the leader, all tries together.
+    /// Time limit for connecting to the leader, all attempts together.
     pub connect_limit: Duration,
-    /// Tries to connect to the leader; `None` leaves it to the time. Apache: 5.
+    /// Attempts to connect to the leader; `None` means that only the time limits them. Apache: 5.
     pub connect_tries_max: Option<NonZeroU32>,
-    /// Between two tries to connect to the leader.
+    /// Pause between two attempts to connect to the leader.
     pub connect_retry: Duration,
-    /// Whether all addresses of this server are told to others. Servers before 3.6 do not understand
+    /// Whether all addresses of this server are sent to other servers. Servers before 3.6 do not understand
     /// more than one.
     pub tell_all_addresses: bool,
-    /// Time for one of several addresses before the next one is tried.
+    /// Time limit for one of several addresses before the next one is tried.
     pub address_timeout: Duration,
-    /// Whether sockets get keep-alive probes.
+    /// Whether sockets use keep-alive probes.
     pub tcp_keep_alive: bool,
-    /// Whether small packets leave at once on accepted links.
+    /// Whether Nagle's algorithm is disabled on accepted links.
     pub leader_no_delay: bool,
-    /// Whether small packets leave at once on the link to the leader.
+    /// Whether Nagle's algorithm is disabled on the link to the leader.
     pub follower_no_delay: bool,
-    /// The longest field of a packet.
+    /// Limit for a field of a packet.
     pub field_bytes_max: usize,
-    /// Unsent bytes of one link.
+    /// Limit for unsent bytes of one link.
     pub queue_bytes_max: usize,
-    /// How the connections are protected.
+    /// TLS and logins of the connections.
     pub protection: QuorumProtection,
 }

@@ -1,7 +1,7 @@
-//! A connection to another server, plain or through TLS: read by one thread, written by another, and cut
-//! by anybody.
+//! A connection to another server, plain or through TLS: one thread reads it, another one writes, and any
+//! thread can shut it down.
 //!
-//! Nobody holds the TLS session while the socket is waited for, so a peer that does not read does not keep
+//! The TLS session is not locked while waiting for the socket, so a peer that does not read does not prevent
 //! us from reading, nor the other way round.
 
 use std::io::{self, Read, Write};
@@ -14,24 +14,24 @@ use rustix::net::SendFlags;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
-/// Asked of the socket at a time.
+/// Bytes requested from the socket at a time.
 const RECEIVED_BYTES: usize = 16 * 1024;
-/// Encrypted at a time.
+/// Bytes encrypted at a time.
 const SEALED_BYTES: usize = 64 * 1024;
 
-/// The connection.
+/// A connection.
 pub(crate) struct PeerStream {
     socket: Arc<TcpStream>,
     tls: Option<TlsLayer>,
-    /// As whom the other side has logged in, if it has.
+    /// The login name of the peer, if it has logged in.
     login: OnceLock<String>,
 }
 
 struct TlsLayer {
     session: Mutex<Connection>,
-    /// Of the thread that reads: bytes from the socket that the session has not taken yet.
+    /// Used by the reading thread: bytes from the socket that the session has not accepted yet.
     received: Mutex<Received>,
-    /// Of the thread that writes: encrypted bytes that the socket has not taken yet.
+    /// Used by the writing thread: encrypted bytes that the socket has not accepted yet.
     sealed: Mutex<Vec<u8>>,
 }
 
@@ -46,7 +46,7 @@ impl PeerStream {
         PeerStream { socket, tls: None, login: OnceLock::new() }
     }
 
-    /// Answers a handshake, until then.
+    /// Does the server's side of the handshake, before the deadline `by`.
     pub fn accept(
         socket: Arc<TcpStream>,
         config: Arc<ServerConfig>,
@@ -56,7 +56,7 @@ impl PeerStream {
         Self::shake_hands(socket, session.into(), by)
     }
 
-    /// Begins a handshake, to be done until then.
+    /// Does the client's side of the handshake, before the deadline `by`.
     pub fn connect(
         socket: Arc<TcpStream>,
         config: Arc<ClientConfig>,
@@ -76,7 +76,7 @@ impl PeerStream {
         while session.is_handshaking() || session.wants_write() {
             let rest = by.saturating_duration_since(Instant::now());
             if rest.is_zero() {
-                return Err(io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake stalls"));
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the TLS handshake timed out"));
             }
             socket.set_read_timeout(Some(rest))?;
             socket.set_write_timeout(Some(rest))?;
@@ -85,7 +85,7 @@ impl PeerStream {
             } else if session.read_tls(&mut &*socket)? == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             } else if let Err(error) = session.process_new_packets() {
-                // The alert tells the other side what was wrong.
+                // The alert says what was wrong.
                 _ = session.write_tls(&mut &*socket);
                 return Err(io::Error::new(
                     io::ErrorKind::InvalidData,
@@ -102,33 +102,33 @@ impl PeerStream {
         Ok(PeerStream { socket, tls: Some(tls), login: OnceLock::new() })
     }
 
-    /// What lies below: its addresses, options and timeouts, which hold for reading and writing here.
+    /// The underlying socket; its options and timeouts apply to reads and writes here.
     pub fn socket(&self) -> &Arc<TcpStream> {
         &self.socket
     }
 
-    /// The certificate that the other side has shown.
+    /// The certificate that the peer has presented.
     pub fn certificate(&self) -> Option<CertificateDer<'static>> {
         let session = self.tls.as_ref()?.session.lock();
         Some(session.peer_certificates()?.first()?.clone())
     }
 
-    /// Whether the other side has proven anything.
+    /// Whether the peer has authenticated itself.
     pub fn is_proven(&self) -> bool {
         self.login.get().is_some() || self.certificate().is_some()
     }
 
-    /// As whom the other side has logged in.
+    /// The login name of the peer.
     pub fn login(&self) -> Option<&str> {
         self.login.get().map(String::as_str)
     }
 
-    /// The other side has logged in, which it does once.
+    /// Records the login of the peer, which happens once.
     pub fn set_login(&self, name: String) {
         _ = self.login.set(name);
     }
 
-    /// Waits for bytes; 0 is the end.
+    /// Waits for bytes; returns 0 at the end.
     pub fn read(&self, out: &mut [u8]) -> io::Result<usize> {
         match &self.tls {
             None => (&*self.socket).read(out),
@@ -136,8 +136,8 @@ impl PeerStream {
         }
     }
 
-    /// Waits until the socket takes some of the bytes, and says how many. Through TLS they may be on their
-    /// way only after [`PeerStream::flush`].
+    /// Waits until the socket accepts some of the bytes, and returns how many. Through TLS they may be sent
+    /// only by [`PeerStream::flush`].
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         match &self.tls {
             None => (&*self.socket).write(bytes),
@@ -145,7 +145,7 @@ impl PeerStream {
         }
     }
 
-    /// Waits until the socket has taken all that was written.
+    /// Waits until the socket has accepted all that was written.
     pub fn flush(&self) -> io::Result<()> {
         match &self.tls {
             None => Ok(()),
@@ -153,7 +153,7 @@ impl PeerStream {
         }
     }
 
-    /// All of it, and flushed.
+    /// Writes and flushes all bytes.
     pub fn write_all(&self, mut bytes: &[u8]) -> io::Result<()> {
         while !bytes.is_empty() {
             match self.write(bytes) {
@@ -166,18 +166,18 @@ impl PeerStream {
         self.flush()
     }
 
-    /// Writes what the socket takes at once, and says how much; nothing through TLS, which has to be
-    /// waited for.
+    /// Writes what the socket accepts without waiting, and returns the number of bytes; always 0 through TLS, which
+    /// may have to wait.
     pub fn try_write(&self, bytes: &[u8]) -> usize {
         if self.tls.is_some() {
             return 0;
         }
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        // What is wrong with the socket, the next write finds out.
+        // The next write reports the error.
         rustix::net::send(&*self.socket, bytes, flags).unwrap_or(0)
     }
 
-    /// Nothing more will be written.
+    /// Shuts down the sending direction.
     pub fn end_writing(&self) {
         if let Some(tls) = &self.tls {
             tls.session.lock().send_close_notify();
@@ -193,7 +193,7 @@ impl TlsLayer {
         let mut received = self.received.lock();
         loop {
             match self.session.lock().reader().read(out) {
-                // The end came without a goodbye; the protocol above knows whether it was the end.
+                // Closed without close_notify; the protocol above knows whether the stream was complete.
                 Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(0),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 other => return other,
@@ -229,7 +229,7 @@ impl TlsLayer {
         }
     }
 
-    /// Encrypts, together with what the session itself has to say.
+    /// Encrypts the bytes, together with pending TLS records.
     fn seal(&self, bytes: &[u8], sealed: &mut Vec<u8>) -> io::Result<usize> {
         let mut session = self.session.lock();
         let count = session.writer().write(&bytes[..bytes.len().min(SEALED_BYTES)])?;
@@ -257,7 +257,7 @@ impl TlsLayer {
     }
 }
 
-/// The socket took nothing within its timeout.
+/// Whether the socket's timeout has passed.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

@@ -1,4 +1,4 @@
-//! Networks that talk to each other and to hand-made peers, over loopback.
+//! Networks that are connected to each other and to hand-made peers, over loopback.
 //!
 //! Every wait is for an event, with a limit that only a broken network reaches.
 
@@ -32,7 +32,7 @@ mod links;
 mod ports;
 mod votes;
 
-/// Long enough for a busy machine, and never waited for by a test that passes.
+/// Long enough for a busy machine; a test that passes never waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -44,10 +44,10 @@ enum Event {
     FetchBroken,
 }
 
-/// Hands everything to the test.
+/// A receiver that passes everything to the test.
 struct Probe {
     events: mpsc::Sender<Event>,
-    /// What waits for the disk of a server that is up to date.
+    /// The bytes that wait for the disk of a server that is up to date.
     queued_bytes: AtomicUsize,
 }
 
@@ -57,7 +57,7 @@ impl Probe {
     }
 
     fn tell(&self, event: Event) {
-        // A test that has seen enough does not listen.
+        // The test may have ended already.
         _ = self.events.send(event);
     }
 }
@@ -77,7 +77,7 @@ impl Receiver for Probe {
         self.tell(Event::Connect(link, result));
     }
 
-    /// A tree is a byte with its length here, and that many more.
+    /// In these tests a tree is a byte with its length, and that many bytes.
     fn receive_tree(&self, link: LinkId, _: Zxid, input: &mut dyn Read) -> io::Result<()> {
         let mut length = [0];
         input.read_exact(&mut length)?;
@@ -96,7 +96,7 @@ impl Receiver for Probe {
         MemberReport { last_zxid: Zxid(9), state: MemberState::FollowingQuorum, damaged }
     }
 
-    /// There is one for each number; the payload has as many bytes.
+    /// There is a record for each number; its payload has as many bytes.
     fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain {
         for zxid in after.0 + 1..before.0 {
             let payload = vec![b'x'; usize::try_from(zxid).unwrap()];
@@ -133,7 +133,7 @@ impl Server {
         self.network.flush();
     }
 
-    /// A server that knows nobody else yet.
+    /// Starts a server that does not know other servers yet.
     fn alone(id: i64) -> Self {
         Server::start(settings(id))
     }
@@ -150,14 +150,14 @@ impl Server {
         member(&[(self.quorum().port(), self.election().port())])
     }
 
-    /// Lets it know itself and these others.
+    /// Sets its membership to itself and these other servers.
     fn know(&self, others: &[(i64, Member)]) {
         let mut members = vec![(self.id.0, self.member())];
         members.extend_from_slice(others);
         self.network.set_membership(membership(&members));
     }
 
-    /// The first event that `pick` takes; those before it are passed over.
+    /// Returns the first event that `pick` accepts; drops those before it.
     fn wait<T>(&self, mut pick: impl FnMut(Event) -> Option<T>) -> T {
         loop {
             match self.events.recv_timeout(PATIENCE) {
@@ -166,13 +166,13 @@ impl Server {
                         return picked;
                     }
                 }
-                Err(RecvTimeoutError::Timeout) => panic!("server {} waits in vain", self.id),
+                Err(RecvTimeoutError::Timeout) => panic!("server {} timed out", self.id),
                 Err(RecvTimeoutError::Disconnected) => panic!("server {} is gone", self.id),
             }
         }
     }
 
-    /// The next vote: from whom, and of which round.
+    /// The next vote: its sender and its round.
     fn vote(&self) -> (i64, i64) {
         self.wait(|event| match event {
             Event::Input(Input::Notification { from, message }) => Some((from.0, message.round)),
@@ -279,7 +279,7 @@ fn commit(zxid: i64) -> QuorumPacket {
     QuorumPacket::Commit { zxid: Zxid(zxid) }
 }
 
-/// A peer made by hand.
+/// A peer whose bytes the test sends and reads itself.
 struct Raw(TcpStream);
 
 impl Raw {
@@ -313,7 +313,7 @@ impl Raw {
         bytes
     }
 
-    /// The other side has ended the connection, in good order or not.
+    /// Whether the other side has ended the connection, properly or not.
     fn is_ended(&mut self) -> bool {
         let mut rest = Vec::new();
         match self.0.read_to_end(&mut rest) {
@@ -322,7 +322,7 @@ impl Raw {
         }
     }
 
-    /// The same, with a limit on how long to wait for it.
+    /// The same, with a limit for the wait.
     fn is_ended_within(&mut self, wait: Duration) -> bool {
         self.0.set_read_timeout(Some(wait)).unwrap();
         let ended = self.0.read(&mut [0]);
@@ -384,7 +384,7 @@ impl Raw {
     }
 }
 
-/// A listener in the place of a member, and that member.
+/// A listener that stands in for a member, and that member.
 fn stand_in() -> (TcpListener, Member) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let port = listener.local_addr().unwrap().port();

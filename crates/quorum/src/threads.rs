@@ -1,5 +1,5 @@
-//! The threads of the network and the sockets they may be waiting on, so that all of them can be
-//! ended. A thread waits for a socket (which can be cut), for a condition (which can be signalled) or
+//! The threads of the network and the sockets they may be waiting for, so that all of them can be
+//! stopped. A thread waits for a socket (which can be shut down), for a condition (which can be signalled) or
 //! for time to pass (here); only the system's resolver cannot be interrupted.
 
 use std::collections::BTreeMap;
@@ -17,17 +17,17 @@ use herdsman_runtime::spawn;
 
 /// A thread may be about to wait when it is woken for the first time, so it is woken again.
 const WAKE_AGAIN: Duration = Duration::from_millis(10);
-/// What has not ended by then hangs in the resolver or in the receiver, and is left to itself.
+/// Threads that have not ended by then hang in the resolver or the receiver and are detached.
 const STOP_WAIT: Duration = Duration::from_secs(15);
 
 /// All threads of one network.
 #[derive(Default)]
 pub(crate) struct Threads {
-    state: Arc<Shared>,
+    state: Arc<ThreadTable>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ThreadTable {
     stopping: AtomicBool,
     running: Mutex<Running>,
     changed: Condvar,
@@ -37,7 +37,7 @@ struct Shared {
 struct Running {
     next: u64,
     handles: BTreeMap<u64, JoinHandle<()>>,
-    /// Threads whose work is done, to be joined by whoever comes by.
+    /// Finished threads that are to be joined.
     ended: Vec<u64>,
     sockets: Vec<Weak<TcpStream>>,
 }
@@ -49,9 +49,9 @@ impl Running {
     }
 }
 
-/// Says that a thread's work is done, also if it ends by a panic.
+/// Marks a thread as finished when dropped, also after a panic.
 struct Ending {
-    shared: Arc<Shared>,
+    shared: Arc<ThreadTable>,
     id: u64,
 }
 
@@ -73,8 +73,8 @@ impl Threads {
         running.next += 1;
         let shared = Arc::clone(&self.state);
         let whole = move || {
-            // Made in here: if there is no thread, the closure is dropped under the lock that the end
-            // of this asks for.
+            // Created here: if the thread cannot be started, the closure is dropped under the lock that
+            // dropping this takes.
             let _ending = Ending { shared, id };
             work();
         };
@@ -90,14 +90,14 @@ impl Threads {
         self.state.stopping.load(Ordering::Acquire)
     }
 
-    /// Lets a stop cut this socket.
+    /// Registers a socket, so that a stop shuts it down.
     pub fn watch(&self, stream: &Arc<TcpStream>) {
         let mut running = self.state.running.lock();
         running.sockets.retain(|socket| socket.strong_count() > 0);
         running.sockets.push(Arc::downgrade(stream));
     }
 
-    /// Sleeps, but not past a stop.
+    /// Sleeps until the time has passed or the network stops.
     pub fn pause(&self, duration: Duration) {
         let deadline = Instant::now() + duration;
         let mut running = self.state.running.lock();
@@ -106,10 +106,10 @@ impl Threads {
         {}
     }
 
-    /// Ends all threads. `wake` wakes those that wait for a condition.
+    /// Stops all threads. `wake` wakes those that wait for a condition.
     pub fn stop(&self, wake: impl Fn()) {
         self.state.stopping.store(true, Ordering::Release);
-        // The last owner of the network may let go of it in one of its threads.
+        // The network may be dropped by one of its own threads.
         let own = std::thread::current().id();
         self.state.running.lock().handles.retain(|_, handle| handle.thread().id() != own);
         let deadline = Instant::now() + STOP_WAIT;
@@ -143,7 +143,7 @@ impl Threads {
     }
 }
 
-/// Joins threads that have said that they are done; none of them is the current one.
+/// Joins finished threads; none of them is the current one.
 fn join(handles: Vec<JoinHandle<()>>) {
     for handle in handles {
         if handle.join().is_err() {
@@ -152,7 +152,7 @@ fn join(handles: Vec<JoinHandle<()>>) {
     }
 }
 
-/// Ends a connection in both directions, whoever waits on it.
+/// Shuts a socket down in both directions.
 pub(crate) fn cut(stream: &TcpStream) {
     _ = stream.shutdown(Shutdown::Both);
 }

@@ -1,4 +1,4 @@
-//! LimitedLog about what others do, so few that a flood of it does not fill the disk with a log.
+//! A rate-limited logger for events that other hosts can trigger.
 
 use std::fmt;
 use std::time::Instant;
@@ -8,12 +8,12 @@ use tracing::{debug, info, warn};
 
 use crate::LineLimit;
 
-/// What is said in a minute about mistakes; the rest is counted.
+/// Warnings logged per minute; the rest are counted.
 const WARNINGS_MAX: u32 = 10;
-/// What is said in a minute about what is in order.
+/// Informational lines logged per minute.
 const NEWS_MAX: u32 = 100;
 
-/// One kind of reports.
+/// A rate limiter for one kind of log line.
 #[derive(Debug)]
 pub struct LimitedLog {
     start: Instant,
@@ -31,30 +31,30 @@ impl LimitedLog {
         LimitedLog { start: Instant::now(), limit: Mutex::new(LineLimit::per_minute(lines_max)) }
     }
 
-    /// Says one thing a minute: for what goes on being wrong until it is repaired.
+    /// Logs at most one line per minute, for conditions that persist until repaired.
     pub fn once_a_minute() -> Self {
         Self::at_most(1)
     }
 
-    /// What happens when servers and clients come and go; but anybody can pretend to be one.
+    /// For connects and disconnects, which any host can cause.
     pub fn news() -> Self {
         Self::at_most(NEWS_MAX)
     }
 
-    /// Warns, or counts if enough was said.
+    /// Logs a warning, or counts it if the limit is reached.
     pub fn warn(&self, report: fmt::Arguments<'_>) {
         match self.admit() {
             Some(0) => warn!("{report}"),
-            Some(left_out) => warn!("{report} (and {left_out} more such reports before)"),
+            Some(left_out) => warn!("{report} ({left_out} similar messages suppressed)"),
             None => debug!("{report}"),
         }
     }
 
-    /// The same for what is in order.
+    /// Like [`LimitedLog::warn`], at level info.
     pub fn info(&self, report: fmt::Arguments<'_>) {
         match self.admit() {
             Some(0) => info!("{report}"),
-            Some(left_out) => info!("{report} (and {left_out} more such reports before)"),
+            Some(left_out) => info!("{report} ({left_out} similar messages suppressed)"),
             None => debug!("{report}"),
         }
     }
@@ -63,7 +63,7 @@ impl LimitedLog {
         self.limit.lock().admit(self.start.elapsed())
     }
 
-    /// What went well once may be reported again when it fails.
+    /// Resets the limit after a success, so that the next failure is logged.
     pub fn reset(&self) {
         self.limit.lock().reset();
     }

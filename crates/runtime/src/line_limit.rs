@@ -1,36 +1,36 @@
-//! How often a line of one kind may be in the log. Whoever can make the server write lines, by connecting
+//! Limits how often one kind of line is logged: a client that can trigger log lines, by connecting
 //! again and again for example, must not fill the disk with them.
 //!
-//! Time is an argument, from any clock that starts at any moment. Times from several threads may go back by
-//! a little; then no time passed.
+//! Time is an argument, from any monotonic clock. Times from several threads may be out of order by
+//! a little, which counts as no time passed.
 
 use std::time::Duration;
 
-/// Lines of one kind, so many in a window of time. The rest is counted.
+/// Admits up to N lines per window and counts the others.
 #[derive(Clone, Debug)]
 pub struct LineLimit {
     lines_max: u32,
     window: Duration,
-    /// When the window began, and lines since then.
+    /// The start of the window, and the number of lines since then.
     began: Option<Duration>,
     lines: u32,
     left_out: u64,
 }
 
 impl LineLimit {
-    /// Up to `lines_max` in each window.
+    /// Admits up to `lines_max` lines in each window.
     #[must_use]
     pub const fn new(lines_max: u32, window: Duration) -> Self {
         LineLimit { lines_max, window, began: None, lines: 0, left_out: 0 }
     }
 
-    /// Up to so many in a minute.
+    /// Admits up to this many lines per minute.
     #[must_use]
     pub const fn per_minute(lines_max: u32) -> Self {
         Self::new(lines_max, Duration::from_secs(60))
     }
 
-    /// How many lines were left out since the last one; `None` if this one is left out too.
+    /// Returns the number of suppressed lines before this one; `None` if this one is suppressed.
     pub fn admit(&mut self, now: Duration) -> Option<u64> {
         if self.is_over(now) {
             self.began = Some(now);
@@ -44,13 +44,13 @@ impl LineLimit {
         Some(std::mem::take(&mut self.left_out))
     }
 
-    /// No window, or one that has ended: the next line is admitted.
+    /// Whether the window has ended, so that the next line is admitted.
     #[must_use]
     pub fn is_over(&self, now: Duration) -> bool {
         self.began.is_none_or(|began| now.saturating_sub(began) >= self.window)
     }
 
-    /// What was wrong is in order: the next line is admitted, and nothing was left out before it.
+    /// Resets the window and the count, after the problem is solved.
     pub fn reset(&mut self) {
         *self = Self::new(self.lines_max, self.window);
     }

@@ -1,4 +1,4 @@
-//! Opening a port.
+//! Opens listening ports.
 
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use herdsman_proto::membership::Endpoint;
 use socket2::{Domain, Protocol, Socket, Type};
 
-/// What the system takes by default in Java; ours is larger because accepting is cheap here.
+/// The listen backlog. Java's default is 50; accepting is cheap here.
 const BACKLOG: i32 = 1024;
 
 /// Opens the port. Without a host it listens on all addresses, IPv6 and IPv4 in one socket.

@@ -1,4 +1,4 @@
-//! The server's clocks: the only place that reads them.
+//! The server's clocks. No other module reads them.
 
 use std::time::Instant;
 
@@ -13,13 +13,13 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Starts to count.
+    /// Starts the clock.
     #[must_use]
     pub fn start() -> Self {
         Clock { start: Instant::now() }
     }
 
-    /// The time.
+    /// The current time.
     #[must_use]
     pub fn now(&self) -> Now {
         Now { monotonic_ms: self.monotonic_ms(), wall_ms: wall_ms() }

@@ -34,9 +34,9 @@ use herdsman_runtime::spawn;
 
 use tracing::{error, info};
 
-/// Txns applied under one write guard of the tree; readers take their turn between two guards.
+/// Txns applied per write guard of the tree; readers get the lock in between.
 const TXNS_PER_GUARD: usize = 256;
-/// Number of write guards after which other threads that wait for the node get their turn: a server that has caught up
+/// Number of write guards after which other threads that wait for the node get it: a server that has caught up
 /// may have millions of txns to apply.
 const ROUNDS_PER_TURN: u32 = 8;
 
@@ -45,7 +45,7 @@ const ROUNDS_PER_TURN: u32 = 8;
 enum Driver {
     /// An I/O thread, for one of its connections.
     IoThread(usize),
-    /// The log's thread: txns are durable that connections of these I/O threads requested.
+    /// The log's thread: txns that connections of these I/O threads requested are durable.
     Log { requesters: ThreadSet },
     /// Any other thread.
     Other,
@@ -95,7 +95,7 @@ pub struct Core {
     /// Since when this server has had no role (leading, following or read-only); `None` while it has one. Changes
     /// under the node's lock.
     without_role_since_ms: watch::Sender<Option<u64>>,
-    /// What the server cannot go on with, if there is something.
+    /// The fatal error, if any.
     fatal: watch::Sender<Option<ServerFailure>>,
     /// The audit log, if it is enabled.
     audit: Option<Arc<Audit>>,
@@ -205,12 +205,12 @@ impl Core {
         count
     }
 
-    /// Reports that the server cannot go on.
+    /// Reports that the server cannot continue.
     pub fn report_fatal(&self, what: ServerFailure) {
         self.fatal.send_replace(Some(what));
     }
 
-    /// Waits until the server cannot go on, and returns the reason.
+    /// Waits for a fatal error, and returns it.
     pub async fn fatal(&self) -> ServerFailure {
         let mut fatal = self.fatal.subscribe();
         let what = fatal.wait_for(Option::is_some).await.ok().and_then(|what| what.clone());
@@ -315,8 +315,8 @@ impl Core {
         self.clients.io_wakers.run(thread, end_turn).await;
     }
 
-    /// Everything up to `zxid` is durable. Called by the log's thread. What is committed by that is applied to the tree
-    /// by one of the I/O threads that wait for it, while the log's thread continues with the next batch.
+    /// Everything up to `zxid` is durable. Called by the log's thread. The txns that this commits are applied to the
+    /// tree by one of the I/O threads that wait for them, while the log's thread continues with the next batch.
     pub(crate) fn flushed(&self, zxid: Zxid, requesters: ThreadSet) {
         let step = |node: &mut Node, now, tree: &Tree, out: &mut Outputs| {
             node.step(now, Input::Flushed { zxid }, tree, out);
@@ -413,7 +413,7 @@ impl Core {
             needs_dispatch |= self.deliver(now, tree.last_zxid(), node, out, requester, to_wake);
             drop(tree);
             if has_had_its_turn {
-                // There may be many more: let other threads that wait for the node take their turn.
+                // There may be many more: other threads may take the node first.
                 MutexGuard::bump(&mut state);
             }
         }
@@ -513,7 +513,7 @@ impl Core {
         self.stats.digest_mismatches.add(1);
         error!(
             "after txn {zxid} this server's tree differs from the leader's: stop this server, \
-             move its data directory away and start it again, so that it takes everything from \
+             move its version-2 directories away and start it again, so that it takes everything from \
              the leader"
         );
     }

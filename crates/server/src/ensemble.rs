@@ -1,4 +1,4 @@
-//! A server as a member of an ensemble: [`peers`] carries out what agreement requests from the network, [`role_log`]
+//! A server as a member of an ensemble: [`peers`] connects the protocol core and the network, [`role_log`]
 //! logs and counts what happens to this server. The network itself is in the crate `herdsman-quorum`.
 
 pub(crate) mod peers;

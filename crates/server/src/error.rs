@@ -50,7 +50,7 @@ pub enum StartError {
         source: io::Error,
     },
     /// The client port cannot be opened.
-    #[error("cannot listen on {endpoint}: {source}; is another server running there?")]
+    #[error("cannot listen on {endpoint}: {source}; is another process using the port?")]
     Bind {
         /// The address.
         endpoint: String,
@@ -82,29 +82,29 @@ pub enum StartError {
     /// The key of session passwords cannot be used.
     #[error(transparent)]
     SessionKey(#[from] SessionKeyError),
-    /// What was to be repaired cannot be written.
+    /// Repaired records cannot be written.
     #[error("cannot repair the log: {0}")]
     Splice(#[from] SpliceError),
-    /// The start was given up on request.
-    #[error("stopped while it waited for other members, to repair its files")]
+    /// The start was cancelled.
+    #[error("stopped while waiting for other members to repair its files")]
     Stopped,
     /// A thread or socket cannot be created.
     #[error("I/O error at startup: {0}")]
     System(#[from] io::Error),
 }
 
-/// Why a running server cannot go on.
+/// Why a running server cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ServerFailure {
     /// A port cannot be opened.
     #[error("{0}")]
     Port(String),
-    /// Its files cannot be used, and the leader that was to replace them is gone. Started again, it repairs them.
+    /// Its files cannot be used, and the leader that was to replace them is gone. After a restart it repairs them.
     #[error(
         "no leader for {seconds} s that could replace the damaged files of this server; repairing the files again"
     )]
     LeaderGone {
-        /// For how long.
+        /// How long it waited.
         seconds: u64,
     },
 }

@@ -1,4 +1,4 @@
-//! Logins with SASL: what the JAAS file says about those who log in here, and about us when we log in to
+//! SASL logins: reads from the JAAS file how clients and servers log in to this server, and how it logs in to
 //! other servers. Apache: `ServerCnxnFactory.configureSaslLogin`, `SaslQuorumAuthServer`,
 //! `SaslQuorumAuthLearner`.
 
@@ -18,10 +18,10 @@ use crate::error::StartError;
 use herdsman_config::{Config, Mode};
 use herdsman_quorum::logins::{HostNames, MemberLogins, OwnLogin};
 
-/// The user whose password a setting may hold instead of the JAAS file.
+/// The user whose password may be in a setting instead of the JAAS file.
 const SUPER: &str = "super";
 
-/// Why logins cannot be had as they are configured.
+/// Why logins cannot be set up as configured.
 #[derive(Debug, thiserror::Error)]
 pub enum LoginsError {
     /// The JAAS file cannot be read.
@@ -32,36 +32,36 @@ pub enum LoginsError {
         /// The I/O error.
         source: std::io::Error,
     },
-    /// It is no JAAS file.
+    /// It is not a JAAS file.
     #[error("{path}: {source}", path = path.display())]
     Jaas {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The parse error.
         source: JaasError,
     },
-    /// A section of it is of no use.
+    /// One of its sections is invalid.
     #[error("{path}: {source}", path = path.display())]
     Section {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error.
         source: LoginError,
     },
-    /// A section asks for Kerberos, and it cannot be had.
+    /// A section requires Kerberos, which is not available.
     #[error("{path}: section `{section}` uses Kerberos: {source}", path = path.display())]
     Kerberos {
         /// The file.
         path: PathBuf,
-        /// Which.
+        /// The section.
         section: String,
-        /// Why not.
+        /// The reason.
         source: GssapiError,
     },
-    /// The rules for names of clients cannot be read.
+    /// The rules for names of clients are invalid.
     #[error("security.auth_to_local: {0}")]
     Rules(BadRules),
-    /// The Kerberos configuration has to be there, and is not.
+    /// The Kerberos configuration is required but missing.
     #[error("requireKerberosConfig=true needs a default realm in krb5.conf: {0}")]
     NoRealm(GssapiError),
     /// A section has no user name and password to log in with.
@@ -69,10 +69,10 @@ pub enum LoginsError {
     NoCredentials {
         /// The file.
         path: PathBuf,
-        /// Which.
+        /// The section.
         section: String,
     },
-    /// Logins are asked for, and there is no file that says whose.
+    /// Logins are required, and no JAAS file is configured.
     #[error("{0}=true needs a JAAS file: set java.security.auth.login.config")]
     NoFile(&'static str),
 }
@@ -80,16 +80,16 @@ pub enum LoginsError {
 /// All logins of a server.
 #[derive(Debug, Default)]
 pub(crate) struct Logins {
-    /// Of clients, here.
+    /// Logins of clients.
     pub clients: Option<ClientLogins>,
-    /// Of other servers, here.
+    /// Logins of other servers.
     pub servers: Option<MemberLogins>,
-    /// Ours, at other servers.
+    /// Our login to other servers.
     pub own: Option<OwnLogin>,
 }
 
 impl Logins {
-    /// Reads what the configuration names.
+    /// Reads the files that the configuration names.
     pub fn load(config: &Config) -> Result<Self, StartError> {
         Self::read(config).map_err(StartError::Logins)
     }
@@ -125,14 +125,14 @@ fn host_names(config: &Config) -> HostNames {
     if config.sasl.canonical_hosts { HostNames::Canonical } else { HostNames::AsWritten }
 }
 
-/// What clients with Kerberos are called.
+/// How the names of Kerberos clients are formed.
 fn client_names(config: &Config, rules: NameRules) -> Result<ClientNames, LoginsError> {
     let default_realm = match gssapi::default_realm() {
         Ok(realm) => realm,
         Err(error) if config.sasl.kerberos_config_required => {
             return Err(LoginsError::NoRealm(error));
         }
-        // As in Apache: no realm is the default one then.
+        // As in Apache: without a realm, the default one is used.
         Err(_) => String::new(),
     };
     let unless = |is_removed| if is_removed { Appended::Removed } else { Appended::Kept };
@@ -207,8 +207,8 @@ impl LoginFile {
                 let keys = login.initiator_keys().map_err(|source| self.useless(source))?;
                 let service = config.quorum_security.kerberos_principal.clone();
                 let hosts = host_names(config);
-                // What is wrong with the keys is better said now than at every call. But a server does not
-                // stay away because those of the realm do.
+                // Errors in the keys are reported now instead of at every login. But a failure of the realm's servers
+                // does not prevent the start.
                 match Initiator::new(&keys, &hosts.service(&service, "localhost")) {
                     Ok(_) => {}
                     Err(source @ GssapiError::KdcUnreachable { .. }) => {
@@ -225,7 +225,7 @@ impl LoginFile {
         Login::from_file(&self.jaas, section).map_err(|source| self.useless(source))
     }
 
-    /// Keys with which somebody could be let in: that is tried.
+    /// Keys that accept at least one login, which is tried.
     fn acceptor_keys(&self, login: &KerberosLogin) -> Result<AcceptorKeys, LoginsError> {
         let keys = login.acceptor_keys().map_err(|source| self.useless(source))?;
         match Acceptor::new(&keys) {

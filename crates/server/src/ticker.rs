@@ -39,7 +39,7 @@ impl Ticker {
                 let now_ms = core.clock.monotonic_ms();
                 if now_ms - looked_ms > STANDSTILL_MS {
                     warn!(
-                        "the process was paused for {} ms: every session gets a full timeout again",
+                        "the process was paused for {} ms: all session timeouts were restarted",
                         now_ms - looked_ms
                     );
                     core.step(Input::ProcessPaused);

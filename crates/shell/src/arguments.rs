@@ -93,7 +93,7 @@ pub enum ColorChoice {
 /// A time in seconds, with or without a fraction.
 fn seconds(text: &str) -> Result<Duration, String> {
     let number: f64 =
-        text.parse().map_err(|_| "a number of seconds, for example 2.5".to_owned())?;
+        text.parse().map_err(|_| "expected a number of seconds, for example 2.5".to_owned())?;
     Duration::try_from_secs_f64(number)
-        .map_err(|_| "a number of seconds that is not negative and not too large".to_owned())
+        .map_err(|_| "the time must not be negative or too large".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Reports at once that no server can be reached, while the client goes on trying.
+//! Reports at once that no server can be reached, while the client keeps trying.
 //!
 //! In: connection options and servers. Out: a client; and one line as soon as each of the servers has failed once
 //! before any of them was reached. Deliberately not here: servers that accept a connection and then do not reply, and

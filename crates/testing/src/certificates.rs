@@ -1,6 +1,6 @@
 //! Generates certificates for tests, and starts servers with a TLS port that use them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -281,7 +281,7 @@ impl TestEnsemble {
     }
 
     /// Begins to start a server again, without waiting for it: one whose files are damaged waits for the others.
-    /// [`TestEnsemble::finish_start`] puts it into its place.
+    /// [`TestEnsemble::finish_start`] completes the start.
     #[must_use]
     pub fn begin_start(&self, id: usize) -> Starting {
         let (config, stop) = (self.members[id - 1].config.clone(), StopSignal::default());

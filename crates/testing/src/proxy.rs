@@ -47,7 +47,7 @@ pub use traffic::{Observed, ObservedFrame, Traffic};
 
 use connection::{Connection, reset};
 use rule::Progress;
-use shared::{Ending, Shared, State};
+use shared::{Ending, ProxyState, State};
 
 /// More simultaneous connections are refused.
 const CONNECTIONS_MAX: usize = 4096;
@@ -67,7 +67,7 @@ pub enum Direction {
 ///
 /// Starting panics on failure, which is what a test needs.
 pub struct TestProxy {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -77,7 +77,7 @@ impl TestProxy {
     /// Starts a proxy on a free port that forwards to this server.
     #[must_use]
     pub fn start(upstream: SocketAddr) -> Self {
-        Self::start_with(Shared::new(upstream))
+        Self::start_with(ProxyState::new(upstream))
     }
 
     /// Starts a proxy for another protocol, for instance the one between servers: bytes are forwarded as
@@ -85,10 +85,10 @@ impl TestProxy {
     /// connections are counted.
     #[must_use]
     pub fn start_for_bytes(upstream: SocketAddr) -> Self {
-        Self::start_with(Shared::for_bytes(upstream))
+        Self::start_with(ProxyState::for_bytes(upstream))
     }
 
-    fn start_with(shared: Shared) -> Self {
+    fn start_with(shared: ProxyState) -> Self {
         let shared = Arc::new(shared);
         let (runtime, listener) = open().expect("a free port can be bound");
         let address = listener.local_addr().expect("an open port has an address");
@@ -245,7 +245,7 @@ fn open() -> io::Result<(Runtime, std::net::TcpListener)> {
 }
 
 async fn serve(
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     listener: std::net::TcpListener,
     mut stopped: oneshot::Receiver<()>,
 ) {
@@ -262,7 +262,7 @@ async fn serve(
     }
 }
 
-fn admit(shared: &Arc<Shared>, client: TcpStream) {
+fn admit(shared: &Arc<ProxyState>, client: TcpStream) {
     let admitted = shared.record(|state| {
         let State { traffic, cuts, refuses, .. } = state;
         if *refuses || traffic.connections_open >= CONNECTIONS_MAX {

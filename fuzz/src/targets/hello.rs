@@ -11,7 +11,7 @@ pub fn run(bytes: &[u8]) {
         Err(error) => {
             let late = matches!(error, DecodeError::Truncated { .. });
             let bytes_max = 8 + 8 + 4 + HELLO_ADDRESS_BYTES_MAX;
-            assert!(!late || bytes.len() < bytes_max, "a stream is not read for ever");
+            assert!(!late || bytes.len() < bytes_max, "a stream is not read forever");
             assert_eq!(reader.rest(), bytes, "a reader that failed stays where it was");
             return;
         }

@@ -9,7 +9,7 @@ use herdsman_sasl::{ClientStep, Credentials, Secret, ServerStep, Users};
 
 /// The only user, whose name and password the seeds know.
 pub const USER: &str = "bob";
-/// His password.
+/// The user's password.
 pub const PASSWORD: &str = "secret";
 
 /// One login at the server; the nonce is always the same here.
@@ -43,7 +43,7 @@ pub fn run(token: &[u8]) {
         assert!(response.len() <= RESPONSE_BYTES_MAX, "a server takes no longer one");
         assert!(!contains(&response, PASSWORD.as_bytes()), "the password does not go out");
     }
-    assert!(client.step(token).is_err(), "a token is no proof of the server's");
+    assert!(client.step(token).is_err(), "a token does not authenticate the server");
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {

@@ -1,4 +1,4 @@
-//! The members of an ensemble, as servers tell them each other.
+//! The members of an ensemble, as servers encode them for each other.
 
 use herdsman_proto::Membership;
 use herdsman_proto::membership::TEXT_BYTES_MAX;
@@ -8,7 +8,7 @@ pub fn run(bytes: &[u8]) {
     let Ok(membership) = Membership::parse_text(&String::from_utf8_lossy(bytes)) else {
         return;
     };
-    assert!(membership.voters().next().is_some(), "somebody votes");
+    assert!(membership.voters().next().is_some(), "there is a voter");
     let text = membership.to_text();
     assert!(!text.ends_with('\n'), "the version is last");
     // Roles and addresses are written out, so the text may have become too long.

@@ -13,7 +13,7 @@ pub fn run(bytes: &[u8]) {
     assert!(path::is_prefix(&text, &text));
 }
 
-/// Apache: `PathUtils.validatePath`, told again.
+/// A second implementation of Apache's `PathUtils.validatePath`.
 fn apache_takes(path: &str) -> bool {
     let units: Vec<u16> = path.encode_utf16().collect();
     let slash = u16::from(b'/');

@@ -15,7 +15,7 @@ pub fn run(bytes: &[u8]) {
         Err(error) => {
             let late = matches!(error, DecodeError::Truncated { .. });
             let bytes_max = MAGIC.len() + 4 + 4 + TOKEN_BYTES_MAX;
-            assert!(!late || bytes.len() < bytes_max, "a stream is not read for ever");
+            assert!(!late || bytes.len() < bytes_max, "a stream is not read forever");
         }
     }
 }

@@ -22,14 +22,14 @@ pub fn run(bytes: &[u8]) {
             Err(error) => {
                 assert_eq!(reader.rest(), rest, "a reader that failed stays where it was");
                 let late = matches!(error, DecodeError::Truncated { .. });
-                assert!(!late || rest.len() < PACKET_BYTES_MAX, "a stream is not read for ever");
+                assert!(!late || rest.len() < PACKET_BYTES_MAX, "a stream is not read forever");
                 return;
             }
         }
     }
 }
 
-/// Without the limit: bytes that are no text have become longer.
+/// Without the limit: bytes that are not valid text have become longer.
 fn comes_back(packet: &QuorumPacket) {
     let mut out = Vec::new();
     packet.encode(&mut out);

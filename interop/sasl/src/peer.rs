@@ -1,4 +1,4 @@
-//! A program that runs the other side of a login.
+//! A program that runs the peer's side of a login.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};

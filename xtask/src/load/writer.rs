@@ -152,7 +152,7 @@ impl Writer {
         }
     }
 
-    /// Makes one attempt to close the session; the ticket tells afterwards whether it has ended.
+    /// Makes one attempt to close the session; the ticket shows afterwards whether it has ended.
     fn close(&mut self) {
         if let Some(session) = self.session.take() {
             self.ticket = session.ticket().clone();

@@ -52,17 +52,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "server",
             "client",
             "recipes",
-            "store",
             "admin",
             "shell",
             "inspect",
             "bench",
-            "tls",
             "protection",
         ],
     ),
     ("testing", &["config", "proto", "node", "server"]),
-    ("sim", &["proto", "tree", "zab", "store", "node", "server", "client", "recipes"]),
+    ("sim", &["proto", "tree", "zab", "store", "node"]),
 ];
 const PREFIX: &str = "herdsman-";
 

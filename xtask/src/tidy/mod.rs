@@ -10,6 +10,7 @@ mod layout;
 mod licences;
 mod mistakes;
 mod named_tests;
+mod phrases;
 mod text;
 
 use std::fs;
@@ -65,6 +66,7 @@ pub fn check() -> Result<()> {
 
 fn problems(sources: &[Source]) -> Vec<String> {
     let mut problems: Vec<String> = sources.iter().flat_map(text::check_file).collect();
+    problems.extend(sources.iter().flat_map(phrases::check));
     problems.extend(edges::forbidden_edges(sources));
     problems.extend(dependencies::unused(sources));
     problems.extend(layout::crate_layout(sources));

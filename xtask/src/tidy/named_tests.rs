@@ -1,5 +1,5 @@
-//! Tests that a document names. docs/security.md says of every door, limit and old vulnerability which test
-//! shows it, in the last column of its tables; those tests have to be there.
+//! Checks that tests named in documents exist. docs/security.md names, for every interface, limit and known
+//! vulnerability, the tests that show it, in the last column of its tables.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +28,7 @@ fn functions(source: &Source) -> impl Iterator<Item = &str> {
     })
 }
 
-/// What stands between backticks in the last cell, if it can be a test's name.
+/// The text between backticks in the last cell, if it can be a test's name.
 fn tests_of_row(line: &str) -> impl Iterator<Item = &str> {
     let row = line.trim().strip_prefix('|').and_then(|row| row.strip_suffix('|'));
     let cell = row.and_then(|row| row.rsplit('|').next()).unwrap_or_default();
@@ -51,11 +51,11 @@ mod tests {
         let document = source(
             DOCUMENT,
             "| what | `some_metric_total` | test |\n|---|---|---|\n\
-             | a door | `of_this_column` | `a_stranger_stays_out`, `interop secured`, `a_friend_gets_in` |\n\
+             | a door | `of_this_column` | `an_unlisted_host_is_rejected`, `interop secured`, `a_friend_gets_in` |\n\
              `not_in_a_table`\n",
         );
         let code = source("crates/x/tests/x.rs", "//! X.\nasync fn a_friend_gets_in() {\n}\n");
-        let expected = "docs/security.md:3: there is no test `a_stranger_stays_out`";
+        let expected = "docs/security.md:3: there is no test `an_unlisted_host_is_rejected`";
         assert_eq!(missing(&[document, code]), [expected]);
     }
 }

@@ -51,7 +51,7 @@ fn rust_line_length(source: &Source) -> Vec<String> {
     if !source.is_rust() {
         return Vec::new();
     }
-    // A text stays in one piece, so that whoever meets it can search for it.
+    // String literals may be longer, so that a message can be found by searching for it.
     let too_long = |line: &str| line.chars().count() > RUST_LINE_CHARS_MAX && !line.contains('"');
     problems(source, too_long, "longer than 120 characters")
 }
@@ -78,7 +78,7 @@ fn unfinished_words(source: &Source) -> Vec<String> {
 
 fn forbidden_code(source: &Source) -> Vec<String> {
     let is_forbidden = |line: &str| FORBIDDEN_CODE.iter().any(|code| line.contains(code));
-    let what = "tests are not switched off, dead code is removed, debug prints stay at home";
+    let what = "do not disable tests, silence dead code or commit debug prints";
     if source.is_rust() { problems(source, is_forbidden, what) } else { Vec::new() }
 }
 

@@ -26,7 +26,7 @@ impl RateLimitedWarning {
         match self.admit() {
             None => {}
             Some(0) => warn!("{line}"),
-            Some(left_out) => warn!("{line}; {left_out} more since the last such line"),
+            Some(left_out) => warn!("{line} ({left_out} similar messages suppressed)"),
         }
     }
 

@@ -9,7 +9,7 @@ pub(super) struct Asset {
 }
 
 impl Asset {
-    /// Its content type; browsers are told not to guess it.
+    /// Its content type; a header forbids browsers to guess it.
     pub(super) fn content_type(&self) -> &'static str {
         match self.path.rsplit_once('.') {
             Some((_, "html")) => "text/html; charset=utf-8",

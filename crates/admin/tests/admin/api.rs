@@ -1,6 +1,6 @@
 //! REST for znodes, against a real server in this process.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod access;
 mod children;

@@ -1,6 +1,6 @@
 //! Apache's commands, health, metrics and the port itself, against real servers in this process.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod health;
 mod https;

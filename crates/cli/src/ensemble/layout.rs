@@ -183,7 +183,10 @@ fn previous_ports(root: &Path) -> anyhow::Result<Vec<Ports>> {
         return Ok(Vec::new());
     }
     if !zoo_cfg(root, 1).exists() {
-        bail!("{} is neither empty nor an ensemble's: choose another directory", root.display());
+        bail!(
+            "{} is not empty and does not contain an ensemble: choose another directory",
+            root.display()
+        );
     }
     let mut ports = Vec::new();
     let mut count = 1;
@@ -193,7 +196,7 @@ fn previous_ports(root: &Path) -> anyhow::Result<Vec<Ports>> {
         let members = &config.quorum.membership.members;
         let own = members.iter().nth(ports.len()).and_then(|(_, member)| member.addresses.first());
         let (Some(client), Some(own)) = (&config.listen.client, own) else {
-            bail!("{} lacks clientPort or a server line", zoo_cfg(root, id).display());
+            bail!("{}: clientPort or a server line is missing", zoo_cfg(root, id).display());
         };
         ports.push(Ports {
             client: client.port,
@@ -312,6 +315,6 @@ mod tests {
         let dir = TempDir::with_prefix("herdsman-layout-").expect("a directory");
         fs::write(dir.path().join("thesis.txt"), "x").expect("written");
         let refused = refusal(Layout::prepare(3, Some(dir.path()), PreferredPorts::Any));
-        assert!(refused.contains("neither empty nor an ensemble's"), "{refused}");
+        assert!(refused.contains("does not contain an ensemble"), "{refused}");
     }
 }

@@ -65,7 +65,7 @@ pub(super) async fn register(
     let registry: Registry<Value> = Registry::new(zk, &arguments.services.base)?;
     let registration = registry.register(arguments.instance()).await?;
     let id = registration.instance().id.clone();
-    print_line(format_args!("registered {} {id}; Ctrl-C unregisters it", arguments.name))?;
+    print_line(format_args!("registered {} {id}; press Ctrl-C to unregister", arguments.name))?;
     interrupted.wait().await;
     if let Some(unregistered) = release(registration.unregister()).await {
         unregistered?;

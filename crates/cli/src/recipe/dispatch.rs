@@ -129,7 +129,7 @@ fn show(answer: Answer) -> Result<bool> {
         },
         // It may reconnect and reply.
         Answer::Left { client } => {
-            print_line(format_args!("{client} has left without a reply")).map(|()| true)
+            print_line(format_args!("{client} disconnected without a reply")).map(|()| true)
         }
         other => print_line(format_args!("{other:?}")).map(|()| true),
     }

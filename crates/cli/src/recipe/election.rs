@@ -79,7 +79,7 @@ async fn lead(
     }
     tokio::select! {
         () = leadership.lost() => {
-            eprintln!("herdsman: the leadership was lost");
+            eprintln!("herdsman: leadership lost");
             Ok(Outcome::Lost)
         }
         () = interrupted.wait() => Ok(Outcome::Done),

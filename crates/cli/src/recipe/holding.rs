@@ -58,7 +58,7 @@ pub(super) async fn hold<G: Guard>(
         return run_while(command, &environment, held.lost(), interrupted).await;
     }
     print_line(format_args!(
-        "holding {} with token {}; Ctrl-C releases it",
+        "holding {} with token {}; press Ctrl-C to release it",
         held.path(),
         held.token()
     ))?;

@@ -162,7 +162,7 @@ fn bad_arguments_are_refused_with_code_2() {
         (&["--ensemble", "three"], "invalid"),
         (&["--dir", "x"], "--ensemble"),
         (&["--ensemble", "3", "zoo.cfg"], "cannot be used with"),
-        (&["--ensemble", "3", "--dir", "."], "neither empty nor an ensemble's"),
+        (&["--ensemble", "3", "--dir", "."], "does not contain an ensemble"),
     ] {
         let (status, log) = Process::start(herdsman(directory.path(), arguments)).end();
         assert_eq!(status.code(), Some(2), "{arguments:?}: {log:?}");

@@ -78,7 +78,7 @@ fn a_log_that_is_not_read_does_not_block_the_server() {
         client.create(&format!("/{name}{i}"), "x");
     }
     assert_eq!(word(port, "ruok"), "imok");
-    let line = process.line_with("log lines before this one").expect("it is told");
+    let line = process.line_with("log lines before this one").expect("it is logged");
     assert!(line.contains("WARN"), "{line}");
     client.create("/last", "x");
     let lines = log_of(process);
@@ -118,7 +118,7 @@ fn a_hangup_does_not_end_a_server_without_a_terminal() {
     let mut process = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
     process.port();
     process.signal(rustix::process::Signal::HUP);
-    process.line_with("SIGHUP").expect("it says that it has heard");
+    process.line_with("SIGHUP").expect("the signal is logged");
     log_of(process);
 }
 

@@ -231,7 +231,7 @@ fn writes_are_accepted_again_when_there_are_file_descriptors() {
     assert!(line.contains("cannot open") && line.contains("ulimit -n"), "{line}");
     assert_eq!(reader.get("/before"), "x");
     limit(usual.maximum);
-    process.line_with("the log can be written again").expect("it goes on");
+    process.line_with("the log can be written again").expect("it continues");
     reader.create("/after", "x");
     assert_eq!(reader.get("/after"), "x");
 }

@@ -1,5 +1,5 @@
-//! How clients and servers prove who they are: schemes that exist, logins that are demanded, and what they
-//! need. A lock that this server cannot turn must not be taken for a locked door.
+//! Rules about authentication: schemes that exist, logins that are required, and what they
+//! need. A security setting that this server cannot enforce is an error, so that it is not mistaken for protection.
 
 use super::Checked;
 use crate::Tls;
@@ -43,7 +43,7 @@ fn schemes(loading: &mut Loading) {
     let ensemble = named("ensemble");
     for class in classes.iter().filter(|class| PROVIDERS.iter().all(|(known, _)| known != class)) {
         let text = format!(
-            "{class} is a Java class that this server cannot run; its scheme does not exist here"
+            "{class} is a Java class that this server cannot run; its authentication scheme is not available"
         );
         loading.warn(loading.place("authProvider"), text);
     }
@@ -74,7 +74,7 @@ fn required_schemes(loading: &mut Loading) -> Checked {
         };
         if !exists {
             let problem = format!(
-                "{key}=true asks for the scheme {scheme}, which is not there; for sasl and x509 add authProvider.1=<Apache's class of it>"
+                "{key}=true requires the scheme {scheme}, which is not configured; for sasl and x509 add authProvider.1=<Apache's class>"
             );
             return Err(loading.broken(key, problem));
         }
@@ -83,7 +83,7 @@ fn required_schemes(loading: &mut Loading) -> Checked {
     Ok(())
 }
 
-/// A port that is to speak TLS needs a key to speak it with.
+/// A TLS port needs a key.
 fn tls(loading: &Loading) -> Checked {
     match loading.draft.config.listen.secure_client {
         Some(_) => needs_key(loading, "secureClientPort", "ssl.", &loading.draft.config.tls),

@@ -13,19 +13,19 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "clientPortListenBacklog", File Int => raw.backlog, Is("-1"), "connections", Acted,
         "How many connections may wait to be accepted; negative leaves it to the system.";
     "secureClientPort", File Port => raw.secure_client_port, Unset, "", Acted,
-        "Port for clients that speak TLS.";
+        "Port for TLS clients.";
     "secureClientPortAddress", File Text => raw.secure_client_port_address, Derived("all addresses"), "", Acted,
         "Address or host name that the TLS client port listens on.";
     "clientTcpKeepAlive", Property Flag => listen.tcp_keep_alive, Is("false"), "", Acted,
-        "Whether client connections get TCP keep-alive probes.";
+        "Whether client connections use TCP keep-alive probes.";
     "nio.sessionlessCnxnTimeout", Property LooseInt => listen.sessionless_timeout_ms, Is("10000"), "ms", Acted,
         "How long a connection may stay open without a session.";
     "tickTime", File Int => raw.tick_ms, Is("3000"), "ms", Acted,
         "The unit of time; session expiry is rounded up to it.";
     "minSessionTimeout", File Int => raw.timeout_min_ms, Derived("2 × tickTime"), "ms", Acted,
-        "The shortest session timeout a client gets.";
+        "The shortest session timeout that a client can get.";
     "maxSessionTimeout", File Int => raw.timeout_max_ms, Derived("20 × tickTime"), "ms", Acted,
-        "The longest session timeout a client gets.";
+        "The longest session timeout that a client can get.";
     "closeSessionTxn.enabled", Property Flag => sessions.close_lists_ephemerals, Is("true"), "", Acted,
         "Whether the transaction that ends a session lists the ephemerals it deletes.";
     "herdsman.sessionKeyFile", PropertyOrBare Path => sessions.key_file, Unset, "", Acted,
@@ -35,7 +35,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "localSessionsEnabled", File Bool => quorum.local_sessions, Is("false"), "", Acted,
         "Whether new sessions of an ensemble are known to their own server only.";
     "localSessionsUpgradingEnabled", File Bool => quorum.local_sessions_upgrade, Is("false"), "", Acted,
-        "Whether a local session becomes a global one when it creates an ephemeral; else that is refused.";
+        "Whether a local session becomes a global one when it creates an ephemeral; otherwise the create is rejected.";
 };
 
 pub(super) static LIMITS: &[Setting] = settings! {
@@ -48,7 +48,7 @@ pub(super) static LIMITS: &[Setting] = settings! {
     "jute.maxbuffer.extrasize", Property LooseInt => raw.frame_extra_bytes, Derived("jute.maxbuffer"), "bytes", Acted,
         "How much larger than jute.maxbuffer a record from a disk or from another server may be, at least 1024.";
     "globalOutstandingLimit", Property LooseInt => limits.outstanding_max, Is("1000"), "requests", Acted,
-        "Requests in flight beyond which a connection with requests of its own is not read.";
+        "Requests in flight beyond which connections with requests in flight are not read.";
     "largeRequestThreshold", Property LooseInt => raw.large_request_bytes, Is("-1"), "bytes", Acted,
         "Size from which a request counts as large; -1 is off.";
     "largeRequestMaxBytes", Property LooseInt => raw.large_requests_bytes, Is("104857600"), "bytes", Acted,
@@ -58,7 +58,7 @@ pub(super) static LIMITS: &[Setting] = settings! {
     "herdsman.requestBytesPerConnectionMax", PropertyOrBare LooseLong => limits.request_bytes_per_connection_max, Is("4194304"), "bytes", Acted,
         "Size of its requests in flight beyond which a connection is not read; 0 sets no limit.";
     "herdsman.requestBytesMax", PropertyOrBare LooseLong => limits.request_bytes_max, Is("268435456"), "bytes", Acted,
-        "Size of all requests in flight, and of frames above 64 KiB that are arriving, beyond which connections with such requests are not read; 0 sets no limit.";
+        "Size of all requests in flight, and of frames above 64 KiB that are being received, beyond which connections with such requests are not read; 0 sets no limit.";
     "herdsman.replyBytesMax", PropertyOrBare LooseLong => limits.reply_bytes_max, Is("67108864"), "bytes", Acted,
         "Size of a reply to a read; a larger one, such as the names of very many children, is answered with MarshallingError instead. At most 1 GiB; 0 also means 1 GiB.";
     "herdsman.unreadBytesPerConnectionMax", PropertyOrBare LooseLong => limits.unread_bytes_per_connection_max, Is("16777216"), "bytes", Acted,
@@ -91,21 +91,21 @@ pub(super) static LIMITS: &[Setting] = settings! {
     "connection_throttle_fill_time", Property LooseInt => connection_throttle.fill_ms, Is("1"), "ms", Acted,
         "Time in which the bucket gets connection_throttle_fill_count tokens.";
     "connection_throttle_fill_count", Property LooseInt => connection_throttle.fill_tokens, Is("1"), "tokens", Acted,
-        "Tokens the bucket gets each connection_throttle_fill_time.";
+        "Tokens that the bucket gets each connection_throttle_fill_time.";
     "connection_throttle_freeze_time", Property LooseInt => connection_throttle.freeze_ms, Is("-1"), "ms", Acted,
         "Time between changes of the probability at which connections are dropped; -1 never drops at random.";
     "connection_throttle_drop_increase", Property Float => connection_throttle.drop_increase, Is("0.02"), "", Acted,
         "Added to that probability when the bucket is empty.";
     "connection_throttle_drop_decrease", Property Float => connection_throttle.drop_decrease, Is("0.002"), "", Acted,
-        "Taken from that probability when the bucket is full enough.";
+        "Subtracted from that probability when the bucket is full enough.";
     "connection_throttle_decrease_ratio", Property Float => connection_throttle.decrease_ratio, Is("0"), "", Acted,
-        "What part of the bucket counts as full enough.";
+        "The fraction of the bucket that counts as full enough.";
     "connection_throttle_weight_enabled", Property Flag => connection_throttle.weights, Is("false"), "", Acted,
         "Whether kinds of sessions cost different numbers of tokens.";
     "connection_throttle_global_session_weight", Property LooseInt => raw.global_session_weight, Is("3"), "tokens", Acted,
-        "What a new global session costs.";
+        "Tokens that a new global session costs.";
     "connection_throttle_renew_session_weight", Property LooseInt => raw.renew_session_weight, Is("2"), "tokens", Acted,
-        "What a session that connects again costs.";
+        "Tokens that a resumed session costs.";
     "connection_throttle_local_session_weight", Property LooseInt => raw.local_session_weight, Is("1"), "tokens", Acted,
-        "What a new local session costs.";
+        "Tokens that a new local session costs.";
 };

@@ -45,15 +45,15 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "oraclePath", File Text => quorum.oracle_path, Unset, "", NotYet,
         "File whose content 1 allows one of two servers to continue alone.";
     "sslQuorum", File Bool => quorum_security.tls, Is("false"), "", Ensemble,
-        "Whether servers speak TLS with each other.";
+        "Whether servers use TLS with each other.";
     "portUnification", File Bool => quorum_security.port_unification, Is("false"), "", Ensemble,
         "Whether the ports between servers also accept plain connections.";
     "sslQuorumReloadCertFiles", File Bool => quorum_security.reload_certificates, Is("false"), "", Ensemble,
-        "Whether changed certificate files are read again.";
+        "Whether changed certificate files are reloaded.";
     "quorum.auth.enableSasl", File Bool => quorum_security.sasl, Is("false"), "", Ensemble,
         "Whether servers may log in to each other with SASL.";
     "quorum.auth.serverRequireSasl", File Bool => quorum_security.server_requires_sasl, Is("false"), "", Ensemble,
-        "Whether a server refuses servers that do not log in; needs learnerRequireSasl.";
+        "Whether a server rejects servers that do not log in; needs learnerRequireSasl.";
     "quorum.auth.learnerRequireSasl", File Bool => quorum_security.learner_requires_sasl, Is("false"), "", Ensemble,
         "Whether a learner joins only with SASL; needs enableSasl.";
     "quorum.auth.learner.saslLoginContext", File Text => quorum_security.learner_login_context, Is("QuorumLearner"), "", Ensemble,
@@ -71,7 +71,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "quorumCnxnTimeoutMs", Property LooseInt => quorum_tuning.read_timeout_ms, Is("-1"), "ms", Ensemble,
         "Read timeout of election connections; -1 means syncLimit.";
     "electionPortBindRetry", Property LooseInt => quorum_tuning.bind_tries_max, Is("60"), "tries", Ensemble,
-        "Tries to open the election port and the quorum port, a second apart; 0 tries for ever. Apache's default is 3.";
+        "Attempts to open the election port and the quorum port, a second apart; 0 retries forever. Apache's default is 3.";
     "fastleader.minNotificationInterval", Property LooseInt => quorum_tuning.notification_min_ms, Is("200"), "ms", Ensemble,
         "The shortest time between two votes sent.";
     "fastleader.maxNotificationInterval", Property LooseInt => quorum_tuning.notification_max_ms, Is("60000"), "ms", Ensemble,

@@ -36,7 +36,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "admin.rateLimiterIntervalInMS", Property LooseInt => admin.rate_limit_ms, Is("300000"), "ms", Acted,
         "The shortest time between two snapshots or restores.";
     "herdsman.admin.writers", PropertyOrBare Word => admin.writers, Is("logged-in"), "", Acted,
-        "Who may write through its REST interface and its console: logged-in, anybody or nobody.";
+        "Who may write through its REST interface and its console: `logged-in`, `anybody` or `nobody`.";
     "herdsman.admin.hostNames", PropertyOrBare Text => admin.host_names, Is(""), "", Acted,
         "Host names under which browsers may use it, comma-separated, besides localhost, addresses and its names in this file.";
     "metricsProvider.className", File Text => metrics.provider, Derived("built in"), "", Acted,
@@ -54,7 +54,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "metricsProvider.ssl.keyStore.type", File Text => metrics.key_store_kind, Derived("by extension"), "", Acted,
         "PEM, PKCS12 or JKS.";
     "metricsProvider.ssl.trustStore.location", File Path => metrics.trust_store, Unset, "", Acted,
-        "File of the certificates that are trusted on it.";
+        "File of the trusted certificates for it.";
     "metricsProvider.ssl.trustStore.password", File Secret => metrics.trust_store_password, Unset, "", Acted,
         "Its password.";
     "metricsProvider.ssl.trustStore.type", File Text => metrics.trust_store_kind, Derived("by extension"), "", Acted,

@@ -7,7 +7,7 @@ use crate::setting::Status::{Acted, Ignored};
 
 pub(super) static SETTINGS: &[Setting] = settings! {
     "enforceQuota", Property Flag => znodes.enforce_quota, Is("false"), "", Acted,
-        "Whether hard quotas refuse writes; soft ones only log.";
+        "Whether hard quotas reject writes; soft ones only log.";
     "extendedTypesEnabled", Property Flag => znodes.ttl, Is("false"), "", Acted,
         "Whether znodes with a time to live can be created.";
     "emulate353TTLNodes", Property Flag => znodes.ttl_of_353, Is("false"), "", Acted,
@@ -43,12 +43,12 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
     "SASLAuthenticationProvider.superPassword", Property Secret => sasl.super_password, Unset, "", Acted,
         "SASL password of the user `super`.";
     "letAnySaslUserDoX", Property Text => access.any_sasl_user, Unset, "", Acted,
-        "The name in an ACL that stands for every SASL user.";
+        "The name in an ACL that matches every SASL user.";
     "IPAuthenticationProvider.usexforwardedfor", Property Flag => kept, Is("false"), "",
         Ignored("any client can set that header; the address is that of the connection"),
         "Whether the admin server trusts X-Forwarded-For.";
     "allowSaslFailedClients", Property Flag => access.tolerate_failed_sasl, Is("false"), "", Acted,
-        "Whether a client whose SASL login failed may go on without.";
+        "Whether a client whose SASL login failed may continue without one.";
     "sessionRequireClientSASLAuth", Property Flag => raw.sasl_required, Is("false"), "", Acted,
         "Whether clients must log in with SASL.";
     "enforce.auth.enabled", Property Flag => raw.auth_enforced, Is("false"), "", Acted,
@@ -62,9 +62,9 @@ pub(super) static AUTHENTICATION: &[Setting] = settings! {
     "java.security.auth.login.config", Bare Path => sasl.login_file, Unset, "", Acted,
         "The JAAS file.";
     "kerberos.removeHostFromPrincipal", Property OnlyTrue => sasl.remove_host, Is("false"), "", Acted,
-        "Whether the host is cut from a Kerberos principal.";
+        "Whether the host is removed from a Kerberos principal.";
     "kerberos.removeRealmFromPrincipal", Property OnlyTrue => sasl.remove_realm, Is("false"), "", Acted,
-        "Whether the realm is cut from a Kerberos principal.";
+        "Whether the realm is removed from a Kerberos principal.";
     "kerberos.canonicalizeHostNames", Property Flag => sasl.canonical_hosts, Is("false"), "", Acted,
         "Whether host names of servers are made canonical for Kerberos.";
     "kerberos.minReLoginTimeMs", Property LooseLong => kept, Is("60000"), "ms",

@@ -26,7 +26,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
         Ignored("a batch ends by flushDelay or maxBatchSize"),
         "How long Apache's sync thread waits for the next change.";
     "preAllocSize", Property LooseDecimal => raw.preallocate_kib, Is("65536"), "KiB", Acted,
-        "How much a log file grows at once, filled with zeros; 0 turns preallocation off.";
+        "Preallocation step of log files, which are filled with zeros; 0 turns preallocation off.";
     "snapCount", Property LooseInt => raw.snapshot_txns, Is("100000"), "txns", Acted,
         "Changes between two snapshots, at least 2; the actual number is random between half of it and all of it. If not set, 100,000 or a quarter of the number of znodes, whichever is more.";
     "snapSizeLimitInKb", Property LooseLong => raw.snapshot_log_kib, Is("4194304"), "KiB", Acted,
@@ -42,11 +42,11 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "serializeLastProcessedZxid.enabled", Property Flag => storage.last_zxid_in_snapshots, Is("true"), "", Acted,
         "Whether snapshots end with the last zxid they hold; releases before 3.9 do not expect it.";
     "herdsman.acceptLossAfter", Bare Text => raw.accept_loss_after, Is(""), "zxid", Acted,
-        "Gives up everything that a damaged log contains after this txn. Set it for one start, to the value that the refused start printed. A member of an ensemble then does not vote until a leader has brought it up to date.";
+        "Discards everything that a damaged log contains after this txn. Set it for one start, to the value that the refused start printed. A member of an ensemble then does not vote until a leader has brought it up to date.";
     "herdsman.selfRepair", Bare Flag => storage.self_repair, Is("true"), "", Acted,
         "Whether a member of an ensemble whose files are damaged repairs them at the start with records of the other members, or takes everything from a leader without voting before it is up to date; with `false` it refuses to start.";
     "autopurge.purgeInterval", File Word => raw.purge_interval, Is("1"), "h", Acted,
-        "Time between removals of old snapshots and logs; 0 or less is off. Also with ms, s, m, h or d. Apache's default is 0.";
+        "Interval of the purge of old snapshots and logs; 0 or less disables it. Accepts a unit (ms, s, m, h, d). Apache's default is 0.";
     "autopurge.snapRetainCount", File Int => raw.snapshots_kept, Is("3"), "files", Acted,
         "Snapshots that a purge keeps, at least 3, with the logs they need.";
     "herdsman.archiveDir", PropertyOrBare Path => archive.dir, Unset, "", Acted,
@@ -60,5 +60,5 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "herdsman.scrubBytesPerSecond", PropertyOrBare LooseLong => raw.scrub_bytes_per_second, Is("4194304"), "bytes", Acted,
         "How fast all logs and snapshots are read in the background to find damage; 0 or less is off.";
     "herdsman.scrubEveryHours", PropertyOrBare LooseInt => raw.scrub_every_hours, Is("24"), "h", Acted,
-        "Pause after they were read until they are read again, at least 1.";
+        "Hours between the end of a scrub pass and the next one, at least 1.";
 };

@@ -23,7 +23,7 @@ macro_rules! tls {
             concat!($prefix, "keyStore.type"), Property Text => $area.key_store_kind, Derived("by extension"), "", Acted,
                 "PEM, PKCS12 or JKS.";
             concat!($prefix, "trustStore.location"), Property Path => $area.trust_store, Unset, "", Acted,
-                "File of the certificates that are trusted.";
+                "File of the trusted certificates.";
             concat!($prefix, "trustStore.password"), Property Secret => $area.trust_store_password, Unset, "", Acted,
                 "Its password.";
             concat!($prefix, "trustStore.passwordPath"), Property Path => $area.trust_store_password_file, Unset, "", Acted,
@@ -32,7 +32,7 @@ macro_rules! tls {
                 "PEM, PKCS12 or JKS.";
             concat!($prefix, "context.supplier.class"), Property Text => kept, Unset, "",
                 Ignored("Java classes are not loaded"),
-                "Java class that makes the TLS context.";
+                "Java class that creates the TLS context.";
             concat!($prefix, "hostnameVerification"), Property Flag => $area.verify_hosts, Is("true"), "", Acted,
                 "Whether the name in a peer's certificate must match its host.";
             concat!($prefix, "clientHostnameVerification"), Property Flag => $area.verify_client_hosts, Is($verify_clients), "", Acted,
@@ -69,7 +69,7 @@ pub(super) static CLIENTS_ONLY: &[Setting] = settings! {
     "client.portUnification", Property Flag => client_tls.port_unification, Is("false"), "", Acted,
         "Whether the TLS client port also accepts plain connections.";
     "client.certReload", Property Flag => client_tls.reload_certificates, Is("false"), "", Acted,
-        "Whether changed certificate files are read again.";
+        "Whether changed certificate files are reloaded.";
     "netty.server.outstandingHandshake.limit", Property LooseInt => client_tls.handshakes_max, Is("-1"), "handshakes", Acted,
         "TLS handshakes in progress at the same time; -1 leaves it at 1,024.";
     "netty.server.earlyDropSecureConnectionHandshakes", Property Flag => client_tls.drop_while_not_serving, Is("false"), "", Acted,

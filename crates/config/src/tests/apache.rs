@@ -170,7 +170,7 @@ const UTF8: &str = "zoo.cfg:1: is read as UTF-8; Apache reads ISO-8859-1";
 fn a_directory_that_only_apache_has_made_is_taken() {
     let text = "dataDir=/donn\u{e9}es\ndataLogDir=/log\nclientPort=2181\n";
     let files = [("/donn\u{c3}\u{a9}es/version-2/snapshot.0", "")];
-    let loaded = load_with(text, "", &files).expect("it can be told which is meant");
+    let loaded = load_with(text, "", &files).expect("it is clear which is meant");
     assert_eq!(loaded.config.storage.data_dir, Path::new("/donn\u{c3}\u{a9}es"));
     assert_eq!(loaded.config.storage.log_dir, Path::new("/log"));
     let warnings: Vec<_> = loaded.warnings.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! What is wrong with a file, and what the operator is told.
+//! Errors in a file, and their messages.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn what_cannot_be_used_is_reported_once() {
         "tickTme=1\ntickTime=2000\ntickTime=3000\nzookeeper.snapCount=9",
         "-Dzookeeper.tickTime=1 -Dzookeeper.snapcount=1 -Dzookeeper.foo=1 -Dfoo=1",
         &[
-            "zoo.cfg:4: tickTime is set again further down; the last one counts",
+            "zoo.cfg:4: tickTime is set again further down; the last value applies",
             "zoo.cfg:3: unknown setting tickTme; kept as system property zookeeper.tickTme; \
              did you mean tickTime?",
             "zoo.cfg:6: unknown setting zookeeper.snapCount; kept as system property \
@@ -31,7 +31,7 @@ fn what_is_not_there_yet_is_silent_when_it_is_turned_off() {
     check_warnings(
         "pathStats.enabled=true",
         "",
-        &["zoo.cfg:3: pathStats.enabled is not acted on yet"],
+        &["zoo.cfg:3: pathStats.enabled has no effect yet"],
     );
 }
 
@@ -68,7 +68,7 @@ fn values_are_moved_into_their_bounds() {
          connection_throttle_renew_session_weight=0\nconnection_throttle_local_session_weight=9",
         "",
         &[
-            "zoo.cfg:9: snapshot.compression.method=zip is none of gz and snappy; snapshots are not compressed",
+            "zoo.cfg:9: snapshot.compression.method=zip is neither gz nor snappy; snapshots are not compressed",
             "zoo.cfg:3: snapCount=1 is less than 2; 2 is used",
             "zoo.cfg:4: autopurge.snapRetainCount=1 is less than 3; 3 is used",
             "zoo.cfg:7: largeRequestMaxBytes=0 is not positive; 104857600 is used",
@@ -86,13 +86,13 @@ fn values_are_moved_into_their_bounds() {
     assert_eq!(config.quorum_tuning.log_sync_factor, Some(0.33));
 }
 
-/// A line after the minimal file, and what is said about it.
+/// A line after the minimal file, and its error.
 const REFUSED: &[(&str, &str)] = &[
     ("tickTime=fast", "tickTime=fast: expected a whole number up to 2147483647"),
     ("tickTime=0", "tickTime=0 must be 1 or more"),
     ("clientPort=99999", "clientPort=99999: expected a port from 0 to 65535"),
     ("reconfigEnabled=yes", "reconfigEnabled=yes: expected true or false"),
-    ("electionAlg=0", "electionAlg=0 is gone; only 3 exists"),
+    ("electionAlg=0", "electionAlg=0 is no longer supported; only 3 is"),
     ("peerType=voter", "peerType=voter: expected participant or observer"),
     (
         "connection_throttle_drop_increase=x",
@@ -130,7 +130,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("enforce.auth.enabled=true", "enforce.auth.enabled=true needs enforce.auth.schemes"),
     (
         "sessionRequireClientSASLAuth=true",
-        "sessionRequireClientSASLAuth=true asks for the scheme sasl, which is not there; for sasl and x509 add authProvider.1=<Apache's class of it>",
+        "sessionRequireClientSASLAuth=true requires the scheme sasl, which is not configured; for sasl and x509 add authProvider.1=<Apache's class>",
     ),
 ];
 
@@ -166,7 +166,7 @@ fn schemes_exist_by_their_class_and_can_be_required() {
         "authProvider.1=com.example.Own",
         "",
         &[
-            "zoo.cfg: com.example.Own is a Java class that this server cannot run; its scheme does not exist here",
+            "zoo.cfg: com.example.Own is a Java class that this server cannot run; its authentication scheme is not available",
         ],
     );
 }

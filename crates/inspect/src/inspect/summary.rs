@@ -226,7 +226,7 @@ fn list_files(location: &Location, keep: usize) -> Result<(Vec<SnapshotRow>, Vec
     Ok((snapshots.collect(), logs.collect()))
 }
 
-/// Fills in what only reading tells.
+/// Fills in what only reading shows.
 fn read_log_row(path: &std::path::Path, row: &mut LogRow, timeline: &mut Timeline) -> Result<()> {
     let read = read_log(path, &mut |piece| {
         match piece {

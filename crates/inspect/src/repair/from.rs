@@ -52,7 +52,7 @@ pub(super) struct FromPlan {
     splice: SplicePlan,
 }
 
-/// What there is to do.
+/// The work to be done.
 pub(super) enum FromResult {
     /// Nothing is damaged that records could repair.
     Nothing(Box<Diagnosis>),

@@ -51,7 +51,7 @@ fn a_link_to_a_missing_file_is_an_error() {
         .expect(2, &["log.55", "link to ../elsewhere/log.55", "nothing was written"]);
 }
 
-/// A FIFO without a writer blocks whoever opens it, and /dev/zero never ends.
+/// Opening a FIFO without a writer blocks, and /dev/zero never ends.
 #[test]
 fn fifos_and_devices_in_the_place_of_files_do_not_stop_a_tool() {
     let backup = fixture("apache-3.9.5/plain/version-2/snapshot.54");

@@ -25,7 +25,7 @@ fn backup(variant: &str) -> (TempDir, PathBuf) {
 }
 
 /// Lets a server run on a directory and write a txn. The txn has the digest of the server's tree in it, so
-/// replaying all over what was restored tells whether the server has read the same.
+/// replaying all over what was restored shows whether the server has read the same.
 fn server_agrees(data_dir: &Path) {
     let owned = data_dir.to_owned();
     let mut server = TestServer::start_with(|config| {
@@ -271,7 +271,7 @@ fn a_restore_that_was_not_sent_has_changed_nothing() {
     });
     restore().expect(2, &["the snapshot was not sent: nothing was changed"]);
     assert!(server.join().unwrap() > 1);
-    // Nobody listens any more.
+    // The listener is gone.
     restore().expect(2, &["the snapshot was not sent: nothing was changed"]);
 }
 

@@ -1,4 +1,4 @@
-//! `server.N`, `group.N` and `weight.N` lines as people write them, and as they get them wrong.
+//! `server.N`, `group.N` and `weight.N` lines as operators write them, and with mistakes.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 fn check(text: &str, shown: &str) {
     let member = Member::parse(text).unwrap_or_else(|problem| panic!("{text}: {problem}"));
     assert_eq!(member.to_string(), shown, "{text}");
-    assert_eq!(Member::parse(shown), Ok(member), "{shown} comes back");
+    assert_eq!(Member::parse(shown), Ok(member), "{shown} is parsed");
 }
 
 fn check_refused(text: &str, problem: &str) {

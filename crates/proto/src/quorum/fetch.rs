@@ -5,8 +5,8 @@
 //! order, and FETCHED. More FETCH packets may follow on the same link. The other member does so in every role and
 //! without one, so two damaged servers can repair each other.
 //!
-//! A zxid names one txn only, so every valid record with that zxid is the record, whoever has it. What a range contains
-//! is a different question where an epoch ends in it, since nobody knows how many txns that epoch has: only a chain
+//! A zxid names one txn only, so every valid record with that zxid is the record, on any server. What a range contains
+//! is a different question where an epoch ends in it, since it is unknown how many txns that epoch has: only a chain
 //! without a gap, from a server that has both ends of the range, proves that nothing is missing ([`Chain`]).
 
 use crate::ids::{ServerId, Zxid};

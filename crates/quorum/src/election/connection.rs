@@ -1,4 +1,4 @@
-//! A connection that is kept: messages with a length in front, both ways, for as long as it lasts.
+//! An established election connection: length-prefixed messages in both directions.
 
 use std::io;
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use crate::threads::cut;
 /// The longest message.
 const FRAME_BYTES_MAX: usize = 512 * 1024;
 
-/// A message as it stands on the wire.
+/// Encodes a message with its length.
 pub(crate) fn frame(message: &Notification) -> Bytes {
     let mut frame = vec![0; 4];
     message.encode(&mut frame);
@@ -29,7 +29,7 @@ pub(crate) fn frame(message: &Notification) -> Bytes {
     frame.into()
 }
 
-/// Talks over a connection that the peer has opened, to its end.
+/// Serves a connection that the peer has opened, until it ends.
 pub(super) fn serve_accepted(
     election: &Arc<Election>,
     peer: &Arc<Peer>,
@@ -44,7 +44,7 @@ pub(super) fn serve_accepted(
     Ok(())
 }
 
-/// Talks over a connection that was opened here, with a thread of its own.
+/// Serves a connection that was opened here, with a separate thread.
 pub(super) fn serve_dialled(
     election: &Arc<Election>,
     peer: &Arc<Peer>,
@@ -62,7 +62,7 @@ pub(super) fn serve_dialled(
     started
 }
 
-/// Makes it the peer's connection and starts its writer. `None` if the peer is gone.
+/// Makes it the peer's current connection and starts its writer. `None` if the peer was retired.
 fn begin(
     election: &Arc<Election>,
     peer: &Arc<Peer>,
@@ -85,8 +85,8 @@ fn begin(
     Ok(Some(serial))
 }
 
-/// After a partition, TCP may wait minutes before it sends again what was lost. A connection that gets
-/// nothing across is worth less than a new one.
+/// After a partition, TCP may retransmit only after minutes. A new connection is faster
+/// than one that makes no progress.
 #[cfg(target_os = "linux")]
 pub(super) fn give_up_after(timeout: Duration, stream: &TcpStream) {
     if let Err(error) = socket2::SockRef::from(stream).set_tcp_user_timeout(Some(timeout)) {
@@ -103,7 +103,7 @@ fn write(election: &Election, peer: &Peer, serial: u64, stream: &PeerStream) {
         if let Some(frame) = &next
             && let Err(error) = stream.write_all(frame)
         {
-            debug!("a vote did not reach server {}: {error}", peer.id);
+            debug!("cannot send a vote to server {}: {error}", peer.id);
             peer.disconnected(serial, Delivery::Doubtful);
             break;
         }
@@ -112,7 +112,7 @@ fn write(election: &Election, peer: &Peer, serial: u64, stream: &PeerStream) {
             break;
         }
     }
-    // The reader sees the end.
+    // The reader detects the end.
     cut(stream.socket());
 }
 
@@ -153,15 +153,15 @@ impl Connection {
         }
     }
 
-    /// Takes all whole messages out of the buffer. One that is no vote is skipped, as Apache does: it
-    /// may be one of a later version, and to hang up would only bring it again.
+    /// Decodes all complete messages of the buffer. Skips those that are not votes, as Apache does: they
+    /// may be from a later version, and closing the connection would only make the peer resend them.
     fn read_frames(&self, incoming: &mut Incoming, inputs: &mut Vec<Input>) -> io::Result<()> {
         while let Some(length) = frame_length(incoming.bytes())? {
             let Some(payload) = incoming.bytes().get(4..4 + length) else { break };
             match Notification::decode(payload) {
                 Ok(mut message) => {
-                    // A server without a leader takes over a later membership, and keeps it: not from just anybody.
-                    if self.peer.is_stranger() && !incoming.stream().is_proven() {
+                    // A server without a leader adopts a later membership: only from authenticated or listed servers.
+                    if self.peer.is_unlisted() && !incoming.stream().is_proven() {
                         message.config.clear();
                     }
                     inputs.push(Input::Notification { from: self.peer.id, message });
@@ -169,7 +169,7 @@ impl Connection {
                 Err(error) => {
                     let id = self.peer.id;
                     self.election.warnings.warn(format_args!(
-                        "server {id} sent {length} bytes that are not a vote: {error}"
+                        "server {id} sent a malformed vote of {length} bytes: {error}"
                     ));
                 }
             }
@@ -186,13 +186,13 @@ impl Connection {
     }
 }
 
-/// The length in front of a message, once it is there.
+/// The length of the first message, once it has been received.
 fn frame_length(bytes: &[u8]) -> io::Result<Option<usize>> {
     let Ok(length) = JuteReader::new(bytes).int() else { return Ok(None) };
     match usize::try_from(length) {
         Ok(length) if (1..=FRAME_BYTES_MAX).contains(&length) => Ok(Some(length)),
         _ => {
-            let problem = format!("{length} is not the length of a message");
+            let problem = format!("invalid message length {length}");
             Err(io::Error::new(io::ErrorKind::InvalidData, problem))
         }
     }

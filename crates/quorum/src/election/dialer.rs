@@ -1,6 +1,6 @@
-//! Calls one peer when there is something to tell it, or when it has asked to be called.
+//! Connects to one peer when a message is pending or the peer has asked for a connection.
 //!
-//! Every peer has a thread for that, so one that cannot be reached delays no other.
+//! Each peer has its own thread for this, so an unreachable peer does not delay the others.
 
 use std::io;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ fn call(
     receiver: &Arc<dyn Receiver>,
 ) -> io::Result<()> {
     let settings = &election.context.settings;
-    // However many addresses it has, there may soon be a newer vote and another place to call.
+    // Limited, because a newer vote or address may arrive meanwhile.
     let limit = settings.connect_timeout * 2;
     let by = Instant::now() + limit;
     let dialled = dial_any(&election.context.threads, settings, endpoints, limit)?;
@@ -53,7 +53,7 @@ fn call(
     let stream = Arc::new(settings.protection.dialled(dialled, by)?);
     let membership = election.context.membership();
     settings.protection.check_dialled(&stream, &host, peer.id, &membership)?;
-    // With the larger id it may have called meanwhile, and to ask it again would break that.
+    // A peer with the larger id may have connected meanwhile, and asking it again would break that connection.
     if settings.my_id < peer.id && peer.is_connected() {
         return Ok(());
     }
@@ -77,7 +77,7 @@ fn say_hello(election: &Election, stream: &PeerStream) -> io::Result<()> {
     let own = membership.members.get(&settings.my_id).map(election_endpoints).unwrap_or_default();
     let told = if settings.tell_all_addresses { &own[..] } else { &own[..own.len().min(1)] };
     let addresses = match hello_text(told) {
-        // Removed from the membership: an address must be there, and this one says nothing.
+        // Removed from the membership. The field must not be empty, and this address is ignored by receivers.
         none if none.is_empty() => "0.0.0.0:0".to_owned(),
         text => text,
     };

@@ -1,7 +1,7 @@
-//! One other server, as far as votes are concerned: what waits for it, and whether it is connected.
+//! The election state of one other server: the pending message and the connection.
 //!
-//! Three kinds of threads meet here: the one that dials, and the two of a connection. A connection has
-//! a serial number, so that what an old one still does is not taken for the new one's.
+//! Three kinds of threads use this: the one that connects, and the two of a connection. A connection has
+//! a serial number, so that late calls about an old connection do not affect the new one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,29 +17,29 @@ use crate::threads::{Threads, cut};
 use herdsman_runtime::LimitedLog;
 
 pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
-/// Between two calls that failed; doubles up to the second.
+/// Minimum delay between connection attempts; doubles up to `PAUSE_MAX`.
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_millis(3200);
-/// After it was asked to call, a peer gets this long to do so. To ask again breaks the connection that
-/// it may just be making.
+/// How long to wait for a peer to connect back. Asking again would break the connection that
+/// it may be about to make.
 const CALL_BACK_WAIT: Duration = Duration::from_secs(1);
-/// A vote that is older waits until the peer calls. While votes matter, there are newer ones.
-const WORTH_A_CALL: Duration = Duration::from_secs(60);
+/// An older vote waits until the peer connects. While votes matter, there are newer ones.
+const PENDING_VOTE_MAX_AGE: Duration = Duration::from_secs(60);
 
-/// A peer is asked again only after so long whether it is really the one that is connected.
+/// Minimum interval between checks whether a connection is really from the member that it claims to be.
 const DOUBT_EVERY: Duration = Duration::from_secs(60);
-/// So long after a connection was found to work, it is not looked at again.
+/// How long a connection that was found to work is not checked again.
 const PROVEN_FOR: Duration = Duration::from_secs(1);
 
 pub(super) struct Peer {
     pub id: ServerId,
-    /// About calls that fail.
+    /// Log lines about failed attempts.
     pub warnings: LimitedLog,
     state: Mutex<State>,
     changed: Condvar,
-    /// Somebody finds out whether the connection works.
+    /// A check of the connection is in progress.
     is_checked: AtomicBool,
-    /// Somebody finds out where the peer is.
+    /// A lookup of the peer's addresses is in progress.
     is_looked_for: AtomicBool,
 }
 
@@ -50,23 +50,23 @@ struct Message {
 }
 
 struct State {
-    /// Where the membership says that it is; empty for a stranger.
+    /// The addresses in the membership; empty if the peer is not listed.
     addresses: Vec<Endpoint>,
-    /// It has asked to be called, there if it said where.
+    /// The addresses in the peer's request to connect to it; may be empty.
     call_back: Option<Vec<Endpoint>>,
-    /// The newest message, if it is not sent.
+    /// The newest message, if it is not sent yet.
     waiting: Option<Message>,
-    /// The last one that was sent, maybe in vain.
+    /// The last message sent; it may not have arrived.
     last: Option<Message>,
     connection: Option<(u64, Arc<PeerStream>)>,
     serial: u64,
-    /// How often something came over a connection.
+    /// The number of reads from the connections of this peer that returned data.
     heard: u64,
-    /// The connection comes from where the peer is not: it is asked to call where it is.
+    /// The connection comes from an unlisted address, so the peer is asked at its own address to connect.
     is_doubtful: bool,
-    /// When it was last asked so.
+    /// When it was last asked.
     doubted_at: Option<Instant>,
-    /// Until then the connection counts as one that works, without another look.
+    /// The connection counts as working until this time, without another check.
     proven_until: Option<Instant>,
     next_call: Instant,
     pause: Duration,
@@ -74,9 +74,9 @@ struct State {
 }
 
 impl State {
-    /// How long until it should be called; `None` if there is no reason to.
+    /// The time until the next attempt to connect; `None` if there is no reason to.
     fn until_call(&self, now: Instant) -> Option<Duration> {
-        let worth = |message: &Message| now.duration_since(message.since) < WORTH_A_CALL;
+        let worth = |message: &Message| now.duration_since(message.since) < PENDING_VOTE_MAX_AGE;
         let is_told = !self.addresses.is_empty() && self.waiting.as_ref().is_some_and(worth);
         let is_due = self.connection.is_none() && (is_told || self.call_back.is_some());
         (is_due || self.is_doubtful).then(|| self.next_call.saturating_duration_since(now))
@@ -136,8 +136,8 @@ impl Peer {
         }
     }
 
-    /// The membership does not name it.
-    pub fn is_stranger(&self) -> bool {
+    /// Whether the peer is not in the membership.
+    pub fn is_unlisted(&self) -> bool {
         self.state.lock().addresses.is_empty()
     }
 
@@ -145,7 +145,7 @@ impl Peer {
         self.changed.notify_all();
     }
 
-    /// Ends the peer if it is a stranger that has nothing to do here any more.
+    /// Retires the peer if it is unlisted and idle.
     pub fn retire_if_idle(&self) -> bool {
         let mut state = self.state.lock();
         let is_idle = state.connection.is_none() && state.call_back.is_none();
@@ -156,13 +156,13 @@ impl Peer {
         state.retired
     }
 
-    /// Has a message sent, in place of one that waits.
+    /// Queues a message, replacing a pending one.
     pub fn put(&self, frame: Bytes, now: Instant) {
         self.state.lock().waiting = Some(Message { frame, since: now });
         self.changed.notify_all();
     }
 
-    /// It has asked to be called: what connection there was is not one to it any more.
+    /// Handles the peer's request to connect to it: the current connection is not used any more.
     pub fn call_back(&self, at: Vec<Endpoint>, now: Instant) {
         let mut state = self.state.lock();
         state.hang_up();
@@ -172,8 +172,8 @@ impl Peer {
         self.changed.notify_all();
     }
 
-    /// Waits until it should be called, and says where. What the membership says comes first: anybody can say
-    /// that a member has moved.
+    /// Waits until a connection should be attempted, and returns the addresses. Those of the membership come first,
+    /// because any host can claim that a member has moved.
     pub fn next_call(&self, threads: &Threads) -> Option<Vec<Endpoint>> {
         let mut state = self.state.lock();
         loop {
@@ -196,9 +196,9 @@ impl Peer {
         }
     }
 
-    /// Somebody connects as this peer from an address that is not its own: it may be behind another one, or
-    /// somebody else. So it is asked to call, at its own address; but not always, because there are servers that drop
-    /// what they had whenever they are asked.
+    /// Marks a connection from an unlisted address as doubtful: the peer may be behind NAT, or
+    /// another host. So it is asked at its own address to connect; but not always, because there are servers that drop
+    /// their connection whenever they are asked.
     pub fn doubt(&self, now: Instant) {
         let mut state = self.state.lock();
         if state.doubted_at.is_none_or(|at| now.duration_since(at) >= DOUBT_EVERY) {
@@ -208,13 +208,13 @@ impl Peer {
         }
     }
 
-    /// Whether it is connected, and nothing is wrong with that.
+    /// Whether there is a connection that is not doubtful.
     pub fn is_connected(&self) -> bool {
         let state = self.state.lock();
         state.connection.is_some() && !state.is_doubtful
     }
 
-    /// A call has failed.
+    /// Records a failed attempt to connect.
     pub fn call_failed(&self, now: Instant) {
         let mut state = self.state.lock();
         state.is_doubtful = false;
@@ -222,7 +222,7 @@ impl Peer {
         state.postpone(now, pause);
     }
 
-    /// It was asked to call.
+    /// Records that the peer was asked to connect.
     pub fn asked_to_call(&self, now: Instant) {
         let mut state = self.state.lock();
         state.is_doubtful = false;
@@ -230,8 +230,8 @@ impl Peer {
         state.postpone(now, pause);
     }
 
-    /// Talks over this connection from now on, and no longer over the one before. `None` if the peer
-    /// was ended meanwhile.
+    /// Makes this the current connection, replacing the previous one. `None` if the peer
+    /// was retired meanwhile.
     pub fn connected(&self, stream: Arc<PeerStream>, now: Instant) -> Option<u64> {
         let mut state = self.state.lock();
         if state.retired {
@@ -241,14 +241,14 @@ impl Peer {
         state.serial += 1;
         let serial = state.serial;
         state.connection = Some((serial, stream));
-        // Should it break at once, then not to be made again at once.
+        // Avoids an immediate reconnect if it breaks at once.
         let pause = state.pause;
         state.postpone(now, pause);
         self.changed.notify_all();
         Some(serial)
     }
 
-    /// Something came over this connection, so it is a good one. False if there is a newer one.
+    /// Records that data was received on this connection. Returns false if there is a newer connection.
     pub fn heard(&self, serial: u64) -> bool {
         let mut state = self.state.lock();
         if state.is_current(serial) {
@@ -265,7 +265,7 @@ impl Peer {
         !self.is_checked.swap(true, Ordering::AcqRel)
     }
 
-    /// It has.
+    /// Ends the check.
     pub fn end_check(&self) {
         self.is_checked.store(false, Ordering::Release);
     }
@@ -275,19 +275,19 @@ impl Peer {
         !self.is_looked_for.swap(true, Ordering::AcqRel)
     }
 
-    /// It has.
+    /// Ends the lookup.
     pub fn end_look(&self) {
         self.is_looked_for.store(false, Ordering::Release);
     }
 
-    /// The connection in use, if it can be found out whether it works: something was said over it before.
+    /// The current connection, if it can be checked, which requires an earlier message.
     pub fn connection(&self) -> Option<(u64, Arc<PeerStream>)> {
         let state = self.state.lock();
         state.last.as_ref().and(state.connection.clone())
     }
 
-    /// Whether a connection works: says the last vote again, which does no harm, and waits that long. A host that
-    /// knows nothing of the connection any more refuses it, and one that is away lets it time out.
+    /// Checks a connection by sending the last vote again, which is harmless, and waiting for `wait`. A host that
+    /// that no longer knows the connection resets it, and an unreachable one lets it time out.
     pub fn is_alive(&self, serial: u64, wait: Duration, threads: &Threads) -> bool {
         let until = Instant::now() + wait;
         let mut state = self.state.lock();
@@ -311,7 +311,7 @@ impl Peer {
         is_alive
     }
 
-    /// A connection has ended.
+    /// Records the end of a connection.
     pub fn disconnected(&self, serial: u64, delivery: Delivery) {
         let mut state = self.state.lock();
         if !state.is_current(serial) {
@@ -324,8 +324,8 @@ impl Peer {
         self.changed.notify_all();
     }
 
-    /// The first message for a new connection: the one that waits, or else the last one again, because
-    /// it may have been lost with the connection before.
+    /// The first message for a new connection: the pending one, or else the last one again, because
+    /// it may have been lost with the previous connection.
     pub fn first_frame(&self, serial: u64) -> Option<Bytes> {
         let mut state = self.state.lock();
         if !state.is_current(serial) {
@@ -337,7 +337,7 @@ impl Peer {
         state.last.as_ref().map(|message| message.frame.clone())
     }
 
-    /// Waits for the next message; `None` if the connection is no longer the one to use.
+    /// Waits for the next message; `None` if the connection is no longer the current one.
     pub fn next_frame(&self, serial: u64, threads: &Threads) -> Option<Bytes> {
         let mut state = self.state.lock();
         loop {
@@ -354,11 +354,11 @@ impl Peer {
     }
 }
 
-/// Whether the last message over a connection that ended has arrived.
+/// Whether the last message over an ended connection has arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Delivery {
-    /// The other side ended it in good order.
+    /// The peer closed the connection properly.
     Likely,
-    /// It broke: the message waits again.
+    /// The connection broke: the message is pending again.
     Doubtful,
 }

@@ -1,7 +1,7 @@
-//! Sends records of this server's log to a member that lacks them.
+//! Sends records of this server's log to a member that requests them.
 //!
 //! In: FETCH, on the thread that reads the link. Out: RECORD for each record, and FETCHED, written by the same thread:
-//! nothing else is sent on such a link. Reading the files is no faster than the other side takes the records, and only
+//! nothing else is sent on such a link. Files are read no faster than the peer accepts the records, and only
 //! a few members are served at a time.
 
 use std::ops::ControlFlow;
@@ -18,7 +18,7 @@ use super::writer::{STREAM_CHUNK_BYTES, limit_waits, write};
 use crate::receiver::{MemberReport, Receiver};
 use crate::threads::Threads;
 
-/// Members whose records are read at the same time; others are told to come back.
+/// Members that are served at the same time; others are answered with Busy.
 pub(super) const FETCHES_MAX: usize = 2;
 
 /// Counts the members that are being served.
@@ -27,7 +27,7 @@ pub(super) struct FetchSlots {
     taken: Mutex<usize>,
 }
 
-/// One of the places, until this is dropped.
+/// A slot that is in use until this is dropped.
 struct FetchSlot(Arc<FetchSlots>);
 
 impl FetchSlots {

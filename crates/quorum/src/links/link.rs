@@ -1,4 +1,4 @@
-//! One link: its queue, and whether it stands.
+//! One link: its queue and its state.
 
 use std::collections::VecDeque;
 use std::io;
@@ -18,78 +18,75 @@ use crate::stream::PeerStream;
 use crate::threads::{Threads, cut};
 use herdsman_runtime::millis;
 
-/// How long a link that is closed may take to get its queue out.
+/// How long a closing link may take to send what is queued.
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// A buffer that grew beyond this is not used again.
 const SPARE_BYTES_MAX: usize = 256 * 1024;
 
-/// Who opened a link.
+/// Which side opened a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// The other side.
+    /// The peer.
     Accepted {
-        /// The number of its slot.
+        /// Its connection slot.
         slot: u64,
     },
-    /// This one.
+    /// This server.
     Connected,
 }
 
-/// Why a link is gone.
+/// Why a link was lost.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Loss {
-    #[error("the other side closed it")]
+    #[error("connection closed by the peer")]
     Ended,
     #[error("{0}")]
     Io(#[from] io::Error),
-    #[error("nothing was heard for {0} ms")]
+    #[error("no data received for {0} ms")]
     Silent(u64),
-    #[error("the first packet did not come in time")]
+    #[error("timed out waiting for the first packet")]
     FirstPacketLate,
-    #[error("what came is no packet: {0}")]
+    #[error("malformed packet: {0}")]
     Garbage(#[from] DecodeError),
     #[error("a packet is longer than {0} bytes")]
     PacketTooLong(usize),
-    #[error(
-        "{0} servers that are not in the membership are connected already, the most that may be"
-    )]
+    #[error("too many connections from servers that are not in the membership (limit {0})")]
     TooManyUnlisted(usize),
     #[error("{0}")]
-    Impostor(io::Error),
-    #[error("a learner wants to send a tree")]
+    IdentityMismatch(io::Error),
+    #[error("unexpected snapshot from a learner")]
     TreeFromLearner,
-    #[error("server {0}, which is not a member, asks for records of the log")]
+    #[error("FETCH from server {0}, which is not a member")]
     FetchByNonMember(ServerId),
-    #[error("it asks for records of the log or sends some, which it may not on this link")]
+    #[error("unexpected FETCH or RECORD packet on this link")]
     UnexpectedFetch,
-    #[error("the tree that came cannot be used: {0}")]
+    #[error("cannot use the received snapshot: {0}")]
     Tree(io::Error),
     #[error("the tree was replaced, or the log could not be read, while it was being sent")]
     StreamGone,
     #[error(
-        "the disk of this server is too far behind: {0} bytes of txns wait for it; this server joins again when they \
-         are written"
+        "this server's disk is too slow: {0} bytes of txns are queued; rejoining when they are written"
     )]
     DiskBehind(usize),
-    #[error("it does not read: {0} bytes wait to be sent")]
+    #[error("send queue is full: {0} bytes are waiting and the peer does not read")]
     QueueFull(usize),
-    #[error("it has read nothing for {0} ms")]
+    #[error("peer has not read anything for {0} ms")]
     NotReading(u64),
-    #[error("the link is closed or the network stops")]
+    #[error("the link was closed or the network is stopping")]
     Closed,
 }
 
 /// How a link ended.
 pub(super) enum Ended {
-    /// It was closed here; the other side may take until then to see it.
+    /// Closed by this server; `by` is the deadline for draining.
     Closed { by: Instant },
-    /// It broke.
+    /// It was lost.
     Lost(Loss),
 }
 
-/// What waits to be written.
+/// Something to write.
 pub(super) enum Piece {
-    /// Packets, one behind the other.
+    /// Encoded packets, concatenated.
     Packets(Vec<u8>),
     /// A tree or a part of the log.
     Stream(Box<dyn StreamSource>),
@@ -97,20 +94,20 @@ pub(super) enum Piece {
 
 enum State {
     Open,
-    /// What is queued goes out, until then.
+    /// Sends what is queued, until this deadline.
     Closing {
         by: Instant,
     },
-    /// `None` once the reader has taken the reason.
+    /// `None` after the reader has taken the reason.
     Lost(Option<Loss>),
 }
 
 struct Outgoing {
     state: State,
     pieces: VecDeque<Piece>,
-    /// Somebody has a piece in hand: the writer, or a thread that flushes.
+    /// A piece is being written, by the writer or by a flushing thread.
     writing: bool,
-    /// Of all packets in the queue and in the writer's hands.
+    /// Bytes of packets that are queued or being written.
     bytes: usize,
     /// Packets in the queue.
     packets: usize,
@@ -122,7 +119,7 @@ impl Outgoing {
         matches!(self.pieces.front(), Some(Piece::Packets(_)))
     }
 
-    /// Takes the next piece in hand.
+    /// Takes the next piece to write.
     fn pop(&mut self) -> Option<Piece> {
         let piece = self.pieces.pop_front()?;
         if self.pieces.is_empty() {
@@ -132,7 +129,7 @@ impl Outgoing {
         Some(piece)
     }
 
-    /// Gives packets out of hand of which so many bytes are written.
+    /// Returns a packet buffer of which `sent` bytes were written.
     fn put_back(&mut self, mut buffer: Vec<u8>, sent: usize) {
         self.writing = false;
         self.bytes -= sent;
@@ -147,13 +144,13 @@ impl Outgoing {
     }
 }
 
-/// What the writer has done with the piece before.
+/// The result of writing the previous piece.
 pub(super) enum Written {
     /// There was none.
     Nothing,
-    /// These are out.
+    /// The packets were written; the buffer can be reused.
     Packets(Vec<u8>),
-    /// It was a stream, and is out.
+    /// The stream was written.
     Stream,
 }
 
@@ -164,7 +161,7 @@ pub(super) struct Link {
     pub origin: Origin,
     outgoing: Mutex<Outgoing>,
     changed: Condvar,
-    /// Something was queued that nobody has been asked to write.
+    /// Packets are queued and no flush is pending.
     unflushed: AtomicBool,
     idle_limit_ms: AtomicU64,
     queue_bytes_max: usize,
@@ -209,7 +206,7 @@ impl Link {
         self.idle_limit_ms.store(limit_ms, Ordering::Relaxed);
     }
 
-    /// Queues a packet, which goes out with the next [`Link::flush`].
+    /// Queues a packet, which is sent with the next [`Link::flush`].
     pub fn send(&self, packet: &QuorumPacket) {
         let mut outgoing = self.outgoing.lock();
         let Outgoing { state: State::Open, pieces, bytes, packets, spare, .. } = &mut *outgoing
@@ -222,7 +219,7 @@ impl Link {
             pieces.push_back(Piece::Packets(std::mem::take(spare)));
         }
         let Some(Piece::Packets(buffer)) = pieces.back_mut() else {
-            unreachable!("it was put there just now")
+            unreachable!("a packet buffer was pushed above")
         };
         let before = buffer.len();
         packet.encode(buffer);
@@ -235,13 +232,13 @@ impl Link {
         self.unflushed.store(true, Ordering::Release);
     }
 
-    /// Whether something was queued since it was last asked for.
+    /// Returns and resets whether packets were queued since the last call.
     pub fn take_unflushed(&self) -> bool {
         self.unflushed.swap(false, Ordering::AcqRel)
     }
 
-    /// Writes the packets that have gathered, as far as the socket takes them at once: a hand-off to the
-    /// writer would cost more than that. The rest, trees and trouble are the writer's.
+    /// Writes the queued packets, as far as the socket accepts them at once: a hand-off to the
+    /// writer would cost more than that. The writer thread handles the rest, streams and errors.
     pub fn flush(&self) {
         let mut outgoing = self.outgoing.lock();
         let is_open = matches!(outgoing.state, State::Open);
@@ -282,12 +279,12 @@ impl Link {
         self.changed.notify_one();
     }
 
-    /// It was neither closed nor lost.
+    /// Whether it was neither closed nor lost.
     pub fn is_open(&self) -> bool {
         matches!(self.outgoing.lock().state, State::Open)
     }
 
-    /// The writer has to stop in the middle of what it writes.
+    /// Whether the writer must stop immediately.
     pub fn is_overdue(&self) -> bool {
         match self.outgoing.lock().state {
             State::Open => false,
@@ -296,8 +293,8 @@ impl Link {
         }
     }
 
-    /// Waits for something to write. `written` is what came of the piece before. `None` ends the
-    /// writer: everything is out, or nothing can be sent any more.
+    /// Waits for something to write. `written` is the result of the previous piece. `None` ends the
+    /// writer: everything is written, or nothing can be written any more.
     pub fn next_piece(&self, written: Written, threads: &Threads) -> Option<Piece> {
         let mut outgoing = self.outgoing.lock();
         match written {
@@ -324,12 +321,12 @@ impl Link {
         }
     }
 
-    /// What the writer leaves behind when it ends.
+    /// Takes the queue that the writer leaves behind when it ends.
     pub fn take_rest(&self) -> VecDeque<Piece> {
         std::mem::take(&mut self.outgoing.lock().pieces)
     }
 
-    /// Something is wrong: the socket is cut, which ends the reader, which reports the first reason.
+    /// Fails the link: shuts the socket down, which ends the reader, which reports the first error.
     pub fn lose(&self, loss: Loss) {
         self.lose_locked(&mut self.outgoing.lock(), loss);
         self.changed.notify_one();
@@ -342,7 +339,7 @@ impl Link {
         cut(self.stream.socket());
     }
 
-    /// The reader has ended. From here on the link takes nothing any more.
+    /// Called when the reader ends. The link accepts no more packets.
     pub fn end(&self, loss: Loss) -> Ended {
         let mut outgoing = self.outgoing.lock();
         let ended = match &mut outgoing.state {
@@ -361,8 +358,8 @@ impl Link {
         ended
     }
 
-    /// The very end, for both threads.
-    pub fn hang_up(&self) {
+    /// Shuts the socket down, which ends both threads.
+    pub fn shut_down(&self) {
         self.lose(Loss::Closed);
     }
 }

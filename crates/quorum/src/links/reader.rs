@@ -1,4 +1,4 @@
-//! Reads what comes in on one link: packets, as many at a time as are there, and the tree behind SNAP.
+//! Reads one link: packets, as many at a time as were received, and the tree after SNAP.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::incoming::{Fill, Incoming};
 use crate::receiver::{ReadPermission, Receiver};
 use herdsman_runtime::millis;
 
-/// How often a reader that waits for the other side looks whether it should go on.
+/// How often a waiting reader checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(250);
 
 pub(super) struct LinkReader {
@@ -25,28 +25,28 @@ pub(super) struct LinkReader {
     context: Arc<Context>,
     receiver: Arc<dyn Receiver>,
     incoming: Incoming,
-    /// The next packet has this many bytes at least, so it is not looked at before: to look costs as much as there is
-    /// of it, and the other side decides how often bytes come.
+    /// The minimum size of the next packet, which is not decoded before: an attempt costs as much as there is
+    /// of it, and the peer decides how often bytes arrive.
     packet_bytes_min: usize,
     inputs: Vec<Input>,
     slot: Option<ConnectionSlot>,
-    /// `None` once the first packet is there.
+    /// `None` once the first packet was received.
     first_packet_by: Option<Instant>,
-    /// Who the other side says that it is.
+    /// The id that the peer claims to have.
     server: Option<ServerId>,
     usage: LinkUsage,
     fetch_slots: Arc<FetchSlots>,
 }
 
-/// What a link is used for; the first packet decides. Agreement learns of a link only when it is one of its own: a
-/// server that does not lead would close it, and one that fetches records may connect to any.
+/// What a link is used for, which the first packet decides. Other links are not announced to the protocol core: a
+/// server that does not lead would close them, and one that fetches records may connect to any server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinkUsage {
     /// Nothing was received yet on a link that was accepted at this port.
     Undecided(LearnerPort),
-    /// Agreement knows the link.
+    /// The protocol core knows the link.
     Agreement,
-    /// The other side fetches records.
+    /// The peer fetches records.
     Fetching,
 }
 
@@ -75,21 +75,21 @@ impl LinkReader {
         }
     }
 
-    /// Whether agreement knows the link.
+    /// Whether the protocol core knows the link.
     pub fn is_announced(&self) -> bool {
         self.usage == LinkUsage::Agreement
     }
 
-    /// The learner at the other side, if it has introduced itself.
+    /// The id of the learner, if it has introduced itself.
     pub fn server(&self) -> Option<ServerId> {
         self.server
     }
 
-    /// Reads until there is a reason not to.
+    /// Reads until the link ends, and returns why.
     pub fn run(&mut self) -> Loss {
         loop {
             let read = self.read_packets();
-            // What was understood before something went wrong did happen.
+            // Packets that were decoded before the error are delivered.
             self.deliver();
             let waited = read.and_then(|()| self.wait_for_room()).and_then(|()| self.wait());
             if let Err(loss) = waited {
@@ -98,7 +98,7 @@ impl LinkReader {
         }
     }
 
-    /// Takes all whole packets out of the buffer.
+    /// Decodes all complete packets of the buffer.
     fn read_packets(&mut self) -> Result<(), Loss> {
         let field_bytes_max = self.context.settings.field_bytes_max;
         loop {
@@ -132,7 +132,7 @@ impl LinkReader {
         matches!(self.link.origin, Origin::Accepted { .. })
     }
 
-    /// The other side says who it is, which anybody can say. It gets one of the places that there are for it.
+    /// Handles the claimed id of the peer, which any host can claim, and takes a slot for it.
     fn introduce(&mut self, server: ServerId) -> Result<(), Loss> {
         if self.server.replace(server).is_some() {
             return Ok(());
@@ -141,7 +141,7 @@ impl LinkReader {
         if self.is_accepted() {
             let protection = &self.context.settings.protection;
             let checked = protection.check_caller(self.incoming.stream(), server, &membership);
-            checked.map_err(Loss::Impostor)?;
+            checked.map_err(Loss::IdentityMismatch)?;
         }
         let Some(slot) = &self.slot else { return Ok(()) };
         if membership.members.contains_key(&server) {
@@ -167,7 +167,7 @@ impl LinkReader {
             self.introduce(info.server)?;
         }
         if let QuorumPacket::Snap { zxid } = packet {
-            // A tree takes memory without limit. Only the leader that this server chose may ask for it.
+            // The size of a tree is not limited, so only the leader that this server chose may send one.
             if self.is_accepted() {
                 return Err(Loss::TreeFromLearner);
             }
@@ -180,7 +180,7 @@ impl LinkReader {
         Ok(())
     }
 
-    /// Lets agreement know of the link.
+    /// Announces the link to the protocol core.
     fn announce(&mut self) {
         if let LinkUsage::Undecided(port) = self.usage {
             self.usage = LinkUsage::Agreement;
@@ -188,7 +188,7 @@ impl LinkReader {
         }
     }
 
-    /// Sends records of the log to another member. Nothing else is read meanwhile.
+    /// Sends records of the log to another member. Reads nothing else meanwhile.
     fn serve_fetch(&mut self, request: FetchRequest) -> Result<(), Loss> {
         let is_at_quorum_port =
             matches!(self.usage, LinkUsage::Undecided(LearnerPort::Quorum) | LinkUsage::Fetching);
@@ -217,13 +217,13 @@ impl LinkReader {
         self.inputs.clear();
     }
 
-    /// While this server catches up, a leader is read only as fast as the disk takes what it sends. After that its link
-    /// is lost if the disk is too far behind: clients go to other servers then, and none of their sessions expires.
+    /// While this server catches up, it reads the leader's packets only as fast as the disk is. After that the link
+    /// is lost if the disk is too far behind: clients then move to other servers, and none of their sessions expires.
     fn wait_for_room(&self) -> Result<(), Loss> {
         if self.is_accepted() {
             return Ok(());
         }
-        // The receiver has to hear well before the link would count as silent.
+        // The receiver must know well before the link would count as idle.
         let wait = LOOK.min(self.link.idle_limit() / 2);
         loop {
             match self.receiver.wait_for_room(self.link.id, wait) {
@@ -242,8 +242,8 @@ impl LinkReader {
         }
     }
 
-    /// Waits for bytes, no longer than the link may be idle. A learner that has introduced itself may be silent for as
-    /// long as agreement lets it: while it takes a large tree, it has nothing to say.
+    /// Waits for bytes, up to the idle limit of the link. A learner that has introduced itself may be silent for as
+    /// long as the protocol core permits: while it receives a large tree, it sends nothing.
     fn wait(&mut self) -> Result<(), Loss> {
         let mut quiet = Duration::ZERO;
         loop {
@@ -258,7 +258,7 @@ impl LinkReader {
             match self.incoming.fill(Some(look))? {
                 Fill::Bytes => return Ok(()),
                 Fill::End => return Err(Loss::Ended),
-                // Only waiting counts: when this process itself stood still, the peer is not to blame.
+                // Only waiting counts: a pause of this process is not the peer's fault.
                 Fill::Nothing => quiet += look,
             }
             let may_be_silent = self.usage == LinkUsage::Agreement
@@ -270,13 +270,13 @@ impl LinkReader {
         }
     }
 
-    /// A learner speaks first. One that sends a byte now and then is not idle, but late. On a link
-    /// that was opened here the other side may have to wait for others first.
+    /// A learner sends first. One that sends a byte at a time is not idle, but late. On a link
+    /// that was opened here, the peer may have to wait for other servers first.
     fn is_first_packet_late(&self) -> bool {
         self.is_accepted() && self.first_packet_by.is_some_and(|by| Instant::now() >= by)
     }
 
-    /// The link is closed: lets the other side read what is on its way and close too.
+    /// After a close: lets the peer read what was sent and close too.
     pub fn drain(&mut self, by: Instant) {
         while Instant::now() < by && !self.context.threads.is_stopping() {
             match self.incoming.fill(Some(LOOK)) {
@@ -288,7 +288,7 @@ impl LinkReader {
     }
 }
 
-/// The bytes behind SNAP.
+/// The bytes after SNAP.
 struct TreeInput<'a>(&'a mut LinkReader);
 
 impl Read for TreeInput<'_> {

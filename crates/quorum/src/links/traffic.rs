@@ -1,4 +1,4 @@
-//! What goes to and fro on one link, counted for operators. Apache: `LearnerHandler.getLearnerHandlerInfo`.
+//! Traffic counters of one link. Apache: `LearnerHandler.getLearnerHandlerInfo`.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -15,24 +15,24 @@ pub(super) struct Traffic {
     last_zxid: AtomicI64,
 }
 
-/// A link as operators see it.
+/// The state of a link, for operators.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkReport {
-    /// The other end.
+    /// The address of the peer.
     pub peer: SocketAddr,
-    /// When it came, milliseconds since 1970.
+    /// When it was opened, in milliseconds since 1970.
     pub established_ms: i64,
-    /// Packets that wait to be written.
+    /// Packets in the send queue.
     pub queued_packets: usize,
-    /// Bytes that wait to be written or are being written.
+    /// Bytes that are queued or being written.
     pub queued_bytes: usize,
-    /// Packets that came.
+    /// Packets received.
     pub packets_received: u64,
-    /// Packets that went out or wait to.
+    /// Packets sent or queued.
     pub packets_sent: u64,
-    /// Requests of clients among those that came.
+    /// Client requests among the received packets.
     pub requests: u64,
-    /// The zxid of the last packet that had one.
+    /// The zxid of the last received packet that had one.
     pub last_zxid: Zxid,
 }
 
@@ -60,7 +60,7 @@ impl Traffic {
         self.sent.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// All counters back to 0.
+    /// Resets all counters to 0.
     pub fn reset(&self) {
         for counter in [&self.received, &self.sent, &self.requests] {
             counter.store(0, Ordering::Relaxed);

@@ -1,5 +1,5 @@
-//! Writes what waits on one link: trees and parts of the log, in steps, and the packets that the socket did not
-//! take when they were flushed, all that have gathered with one call.
+//! Writes what is queued on one link: trees and parts of the log, in chunks, and the packets that the socket did not
+//! accept when they were flushed, all that were queued with one call.
 
 use std::io;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::receiver::{StreamSource, StreamStep};
 use crate::threads::Threads;
 use herdsman_runtime::millis;
 
-/// How often a writer that waits for the other side looks whether it should go on.
+/// How often a waiting writer checks whether it should stop.
 const LOOK: Duration = Duration::from_millis(250);
 /// Bytes of a stream that are written together.
 pub(super) const STREAM_CHUNK_BYTES: usize = 64 * 1024;
@@ -17,8 +17,8 @@ pub(super) const STREAM_CHUNK_BYTES: usize = 64 * 1024;
 /// Writes until the link is closed or lost.
 pub(super) fn run(link: &Link, threads: &Threads) {
     match write_all_pieces(link, threads) {
-        // What was queued is out. The other side reads it and then the end, and the reader waits for
-        // its end in turn: to close at once could take back what is on its way.
+        // Everything queued is written. The peer reads it and then the end, and the reader waits for the peer's
+        // end in turn: closing immediately could discard what is still in transit.
         Ok(()) => link.stream.end_writing(),
         Err(loss) => link.lose(loss),
     }
@@ -43,7 +43,7 @@ fn write_all_pieces(link: &Link, threads: &Threads) -> Result<(), Loss> {
     Ok(())
 }
 
-/// Makes writing return now and then, so that the writer can see whether it should go on.
+/// Sets a write timeout, so that the writer can check whether it should stop.
 pub(super) fn limit_waits(link: &Link) -> io::Result<()> {
     link.stream.socket().set_write_timeout(Some(LOOK))
 }
@@ -70,7 +70,7 @@ fn write_stream(
     }
 }
 
-/// Writes all of it, unless the link is closed or the other side reads nothing for too long.
+/// Writes all bytes, unless the link is closed or the peer reads nothing for too long.
 pub(super) fn write(link: &Link, threads: &Threads, mut bytes: &[u8]) -> Result<(), Loss> {
     let mut stuck = Duration::ZERO;
     loop {

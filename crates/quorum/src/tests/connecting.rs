@@ -4,7 +4,7 @@ use socket2::{Domain, Socket, Type};
 
 use super::*;
 
-/// A port that nobody else gets, and that refuses connections until it listens.
+/// A port that is reserved, and that refuses connections until it listens.
 pub(super) fn bound_but_closed() -> (Socket, Member) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).unwrap();
@@ -17,11 +17,11 @@ fn a_port_that_opens_later_is_reached() {
     let server = Server::alone(2);
     let (socket, leader) = bound_but_closed();
     server.know(&[(1, leader)]);
-    let wish = server.network.connect(ServerId(1), LearnerPort::Quorum);
+    let requested = server.network.connect(ServerId(1), LearnerPort::Quorum);
     socket.listen(8).unwrap();
-    assert_eq!(server.connected(), (wish, ConnectResult::Connected));
+    assert_eq!(server.connected(), (requested, ConnectResult::Connected));
     let mut leader = Raw::accept(&socket.into());
-    server.send(wish, &commit(1));
+    server.send(requested, &commit(1));
     let mut expected = Vec::new();
     commit(1).encode(&mut expected);
     assert_eq!(leader.read::<20>()[..], expected);
@@ -34,10 +34,10 @@ fn an_attempt_fails_when_its_time_is_up() {
     let server = Server::start(NetworkSettings { connect_limit: limit, ..settings(2) });
     let (_socket, leader) = bound_but_closed();
     server.know(&[(1, leader)]);
-    // A server that nobody knows has no address, now or later.
+    // A server that is not in the membership has no address, now or later.
     for to in [1, 77] {
-        let wish = server.network.connect(ServerId(to), LearnerPort::Quorum);
-        assert_eq!(server.connected(), (wish, ConnectResult::Failed));
+        let requested = server.network.connect(ServerId(to), LearnerPort::Quorum);
+        assert_eq!(server.connected(), (requested, ConnectResult::Failed));
     }
     server.stop();
 }
@@ -48,13 +48,13 @@ fn an_attempt_fails_after_so_many_tries() {
     let server = Server::start(NetworkSettings { connect_tries_max, ..settings(2) });
     let (_socket, leader) = bound_but_closed();
     server.know(&[(1, leader)]);
-    let wish = server.network.connect(ServerId(1), LearnerPort::Quorum);
-    assert_eq!(server.connected(), (wish, ConnectResult::Failed));
+    let requested = server.network.connect(ServerId(1), LearnerPort::Quorum);
+    assert_eq!(server.connected(), (requested, ConnectResult::Failed));
     server.stop();
 }
 
 #[test]
-fn a_newer_wish_replaces_the_older() {
+fn a_newer_request_replaces_the_older() {
     let server = Server::alone(3);
     let (_socket, away) = bound_but_closed();
     let (_listener, leader) = stand_in();
@@ -76,21 +76,21 @@ fn a_cancelled_attempt_is_not_heard_of() {
     server.network.cancel_connect();
     let closed = server.network.connect(ServerId(1), LearnerPort::Quorum);
     server.network.close(closed);
-    let wish = server.network.connect(ServerId(2), LearnerPort::Quorum);
-    assert_eq!(server.connected(), (wish, ConnectResult::Connected));
+    let requested = server.network.connect(ServerId(2), LearnerPort::Quorum);
+    assert_eq!(server.connected(), (requested, ConnectResult::Connected));
     server.stop();
 }
 
 #[test]
-fn many_wishes_in_a_row_leave_one_link() {
+fn many_requests_in_a_row_leave_one_link() {
     let (leader, learner) = (Server::alone(1), Server::alone(2));
     learner.know(&[(1, leader.member())]);
-    let wishes: Vec<_> =
+    let ids: Vec<_> =
         (0..100).map(|_| learner.network.connect(ServerId(1), LearnerPort::Quorum)).collect();
-    let last = wishes[99];
+    let last = ids[99];
     learner.wait(|event| match event {
         Event::Connect(link, ConnectResult::Connected) if link == last => Some(()),
-        // One that stood before the next wish was made.
+        // One that was connected before the next request.
         Event::Connect(_, ConnectResult::Connected) => None,
         other => panic!("{other:?}"),
     });
@@ -108,8 +108,8 @@ fn every_address_of_a_member_is_tried() {
     let closed = socket.local_addr().unwrap().as_socket().unwrap().port();
     let open = listener.local_addr().unwrap().port();
     server.know(&[(1, member(&[(closed, closed), (open, open)]))]);
-    let wish = server.network.connect(ServerId(1), LearnerPort::Quorum);
-    assert_eq!(server.connected(), (wish, ConnectResult::Connected));
+    let requested = server.network.connect(ServerId(1), LearnerPort::Quorum);
+    assert_eq!(server.connected(), (requested, ConnectResult::Connected));
     server.tell(1, 5);
     // The same for votes; the first to be accepted is the link.
     drop(Raw::accept(&listener));

@@ -13,9 +13,9 @@ fn report(chain: Chain) -> Fetched {
     Fetched { last_zxid, chain, state, damaged: vec![(Zxid(3), Zxid(5))] }
 }
 
-/// Agreement would close such a connection at a server that does not lead.
+/// The protocol core would close such a connection at a server that does not lead.
 #[test]
-fn members_get_records_and_agreement_hears_nothing_of_it() {
+fn members_get_records_without_a_link_of_the_core() {
     let servers = ensemble(&[1, 2]);
     let mut connection = servers[1].network.dial_member(ServerId(1), PATIENCE).unwrap();
     for (after, before) in [(2, 9), (100, 102), (0, 500)] {
@@ -30,10 +30,10 @@ fn members_get_records_and_agreement_hears_nothing_of_it() {
         assert_eq!(zxids, (after + 1..before).collect::<Vec<_>>());
     }
     drop(connection);
-    // A learner is the first that is heard of.
-    let wish = servers[1].network.connect(ServerId(1), LearnerPort::Quorum);
-    assert_eq!(servers[1].connected(), (wish, ConnectResult::Connected));
-    servers[1].send(wish, &commit(1));
+    // The first event is that of a learner.
+    let requested = servers[1].network.connect(ServerId(1), LearnerPort::Quorum);
+    assert_eq!(servers[1].connected(), (requested, ConnectResult::Connected));
+    servers[1].send(requested, &commit(1));
     let link = servers[0].wait(|event| match event {
         Event::Input(Input::LinkOpened { link, .. }) => Some(link),
         other => panic!("{other:?}"),
@@ -85,7 +85,7 @@ fn a_link_is_for_agreement_or_for_records() {
     server.stop();
 }
 
-/// The socket takes some megabytes; then reading waits, and gives up when the network stops.
+/// The socket accepts some megabytes; then reading waits, and ends when the network stops.
 #[test]
 fn a_few_members_are_served_at_a_time() {
     let server = Server::alone(1);
@@ -107,7 +107,7 @@ fn a_few_members_are_served_at_a_time() {
     for _ in 0..2 {
         server.wait(|event| matches!(event, Event::FetchBroken).then_some(()));
     }
-    // The place is free soon after that.
+    // The slot is free soon after that.
     while peer.fetch(request(4, 0, 5)).unwrap().1.chain == Chain::Busy {
         std::thread::yield_now();
     }
@@ -129,7 +129,7 @@ fn a_member_that_fetches_nothing_for_too_long_is_dropped() {
 
 /// A server that is about to stop does not wait for an answer.
 #[test]
-fn answers_that_are_not_wanted_are_not_waited_for() {
+fn a_cancelled_fetch_does_not_wait_for_an_answer() {
     let (listener, silent) = stand_in();
     let server = Server::alone(1);
     server.know(&[(2, silent)]);
@@ -139,7 +139,7 @@ fn answers_that_are_not_wanted_are_not_waited_for() {
     let fetched = connection
         .fetch(request(1, 0, 5), &is_wanted, &mut |_, _| ControlFlow::Continue(()))
         .unwrap_err();
-    assert!(fetched.to_string().contains("not wanted"), "{fetched}");
+    assert!(fetched.to_string().contains("cancelled"), "{fetched}");
     drop(listener);
     server.stop();
 }

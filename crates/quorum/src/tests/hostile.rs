@@ -1,5 +1,4 @@
-//! Those that come to the ports with something else than they should: they lose their connection,
-//! and nobody else notices.
+//! Malformed and abusive connections to the ports: they are closed, and no other connection is affected.
 
 use herdsman_proto::LearnerKind;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
@@ -100,7 +99,7 @@ fn a_message_that_is_no_vote_is_skipped() {
 }
 
 #[test]
-fn who_does_not_say_who_it_is_is_dropped() {
+fn a_peer_without_a_hello_is_disconnected() {
     let hello_timeout = Duration::from_millis(50);
     let server = Server::start(NetworkSettings { hello_timeout, ..settings(2) });
     let mut silent = Raw::connect(server.election());
@@ -112,9 +111,9 @@ fn who_does_not_say_who_it_is_is_dropped() {
 }
 
 #[test]
-fn silent_strangers_do_not_keep_a_member_out() {
+fn silent_connections_do_not_keep_a_member_out() {
     let server = Server::alone(2);
-    let strangers: Vec<_> = (0..80).map(|_| Raw::connect(server.election())).collect();
+    let silent: Vec<_> = (0..80).map(|_| Raw::connect(server.election())).collect();
     let (_listener, three) = stand_in();
     server.know(&[(3, three)]);
     // On a slow machine it may have to try more than once, as members do.
@@ -130,12 +129,12 @@ fn silent_strangers_do_not_keep_a_member_out() {
     });
     assert!(heard);
     assert_eq!(server.vote(), (3, 7));
-    drop(strangers);
+    drop(silent);
     server.stop();
 }
 
 #[test]
-fn strangers_that_call_themselves_servers_are_limited() {
+fn unlisted_servers_are_limited() {
     let server = Server::alone(2);
     let mut ended = 0;
     let mut kept = Vec::new();
@@ -198,7 +197,7 @@ fn a_packet_that_ends_in_the_middle_is_no_packet() {
         peer.send(&bytes[..length]);
         drop(peer);
     }
-    // Nothing is heard of them.
+    // Nothing is reported about them.
     let mut whole = Raw::connect(server.quorum());
     whole.send_packet(&commit(2));
     let link = server.wait(|event| match event {
@@ -246,7 +245,7 @@ fn a_learner_that_stops_reading_loses_its_link_at_the_limit() {
     let link = server.opened();
     assert_eq!(server.packet(link), commit(1));
     let proposal = QuorumPacket::Proposal { zxid: Zxid(2), payload: vec![7; 64 * 1024].into() };
-    // What the system buffers comes on top of the limit, and is not known; but it ends somewhere.
+    // The system's buffers come on top of the limit; their size is not known, but limited.
     let lost = (0..100_000).any(|_| {
         server.send(link, &proposal);
         matches!(server.events.try_recv(), Ok(Event::Input(Input::LinkLost { .. })))
@@ -258,19 +257,19 @@ fn a_learner_that_stops_reading_loses_its_link_at_the_limit() {
 }
 
 #[test]
-fn silent_strangers_do_not_keep_a_learner_out() {
+fn silent_connections_do_not_keep_a_learner_out() {
     let server = Server::alone(1);
-    let strangers: Vec<_> = (0..50).map(|_| Raw::connect(server.quorum())).collect();
+    let silent: Vec<_> = (0..50).map(|_| Raw::connect(server.quorum())).collect();
     let introduced = (0..1000).any(|_| {
         let mut peer = Raw::connect(server.quorum());
         let mut bytes = Vec::new();
         commit(1).encode(&mut bytes);
-        // Another one had to go, or this one was refused.
+        // Either another connection was closed, or this one was rejected.
         let sent = peer.0.write_all(&bytes).is_ok();
         sent && !peer.is_ended_within(Duration::from_millis(200))
     });
     assert!(introduced);
-    drop(strangers);
+    drop(silent);
     server.stop();
 }
 
@@ -283,7 +282,7 @@ fn introduction(server: i64) -> QuorumPacket {
     QuorumPacket::Info { kind: LearnerKind::Observer, accepted_epoch: 1, info: Some(info) }
 }
 
-/// Connects and says that it is this server; `None` if the link is lost for it.
+/// Connects and claims to be this server; `None` if the link is lost.
 fn introduce(server: &Server, id: i64) -> Option<(Raw, LinkId)> {
     let mut peer = Raw::connect(server.quorum());
     peer.send_packet(&introduction(id));
@@ -304,7 +303,7 @@ fn is_served(server: &Server, (peer, link): &mut (Raw, LinkId)) {
     assert_eq!(peer.read::<20>()[..], bytes);
 }
 
-/// All of them say that they are servers, and none is.
+/// All of them claim to be servers, and none is.
 #[test]
 fn servers_that_are_not_listed_do_not_keep_a_member_out() {
     let server = Server::alone(1);
@@ -312,18 +311,18 @@ fn servers_that_are_not_listed_do_not_keep_a_member_out() {
     server.know(&[(3, three)]);
     let unlisted: Vec<_> = (100..150).filter_map(|id| introduce(&server, id)).collect();
     assert_eq!(unlisted.len(), 32);
-    let mut member = introduce(&server, 3).expect("has a place of its own");
+    let mut member = introduce(&server, 3).expect("has a slot of its own");
     is_served(&server, &mut member);
     server.stop();
 }
 
-/// All of them say that they are this very member.
+/// All of them claim to be this very member.
 #[test]
 fn a_member_that_is_up_to_date_keeps_its_link() {
     let server = Server::alone(1);
     let (_listener, three) = stand_in();
     server.know(&[(3, three)]);
-    let mut member = introduce(&server, 3).expect("has a place of its own");
+    let mut member = introduce(&server, 3).expect("has a slot of its own");
     server.network.keep(member.1);
     let liars: Vec<_> = (0..50).filter_map(|_| introduce(&server, 3)).collect();
     assert_eq!(liars.len(), 50);
@@ -334,10 +333,10 @@ fn a_member_that_is_up_to_date_keeps_its_link() {
     server.stop();
 }
 
-/// Otherwise anybody could keep two members from hearing each other, and vote for one of them.
+/// Otherwise any host could keep two members from exchanging votes, and vote for one of them.
 #[test]
 fn a_member_keeps_its_connection_for_votes_while_others_use_its_number() {
-    // A larger number calls here, a smaller one is called.
+    // A server with a larger id connects to this one; this one connects to a server with a smaller id.
     for number in [3, 1] {
         let server = Server::alone(2);
         let (listener, member) = stand_in();
@@ -357,7 +356,7 @@ fn a_member_keeps_its_connection_for_votes_while_others_use_its_number() {
             hostile.send_vote(666);
             assert!(hostile.is_ended());
         }
-        // To find out whether it is there, it was told the last vote again.
+        // To check the connection, the last vote was sent again.
         assert_eq!(good.read_vote(), 5);
         good.send_vote(6);
         assert_eq!(server.vote(), (number, 6));
@@ -368,7 +367,7 @@ fn a_member_keeps_its_connection_for_votes_while_others_use_its_number() {
     }
 }
 
-/// Who says that a member has moved does not get its calls, as long as it has not.
+/// Claiming that a member has moved does not redirect its connections, as long as it has not.
 #[test]
 fn a_member_is_called_where_the_membership_says_first() {
     let server = Server::alone(2);
@@ -384,9 +383,9 @@ fn a_member_is_called_where_the_membership_says_first() {
     server.stop();
 }
 
-/// A server without a leader would take it over, and keep it.
+/// A server without a leader would adopt it.
 #[test]
-fn a_membership_is_not_taken_from_somebody_who_is_not_a_member() {
+fn a_membership_is_adopted_from_members_only() {
     let server = Server::alone(2);
     let (_listener, three) = stand_in();
     server.know(&[(3, three)]);
@@ -405,7 +404,7 @@ fn a_membership_is_not_taken_from_somebody_who_is_not_a_member() {
     server.stop();
 }
 
-/// A server that has just started does not know better than to take who comes first.
+/// A server that has just started accepts the first connection that claims to be the member.
 #[test]
 fn a_member_is_asked_to_call_if_its_number_comes_from_elsewhere() {
     let server = Server::alone(2);

@@ -1,4 +1,4 @@
-//! Links that work: packets, trees, and how they end.
+//! Open links: packets, trees, and how they end.
 
 use super::*;
 
@@ -10,12 +10,12 @@ fn linked() -> (Server, LinkId, Server, LinkId) {
 fn linked_with(leader: NetworkSettings) -> (Server, LinkId, Server, LinkId) {
     let (leader, learner) = (Server::start(leader), Server::alone(2));
     learner.know(&[(1, leader.member())]);
-    let wish = learner.network.connect(ServerId(1), LearnerPort::Quorum);
-    assert_eq!(learner.connected(), (wish, ConnectResult::Connected));
-    learner.send(wish, &QuorumPacket::Sync);
+    let requested = learner.network.connect(ServerId(1), LearnerPort::Quorum);
+    assert_eq!(learner.connected(), (requested, ConnectResult::Connected));
+    learner.send(requested, &QuorumPacket::Sync);
     let opened = leader.opened();
     assert_eq!(leader.packet(opened), QuorumPacket::Sync);
-    (leader, opened, learner, wish)
+    (leader, opened, learner, requested)
 }
 
 #[test]
@@ -119,10 +119,10 @@ fn what_was_sent_before_a_close_arrives() {
         Event::Input(Input::LinkLost { link }) if link == up => Some(()),
         other => panic!("{other:?}"),
     });
-    // The one that closed hears no more of it: the next that it hears is of another link.
-    let wish = learner.network.connect(ServerId(1), LearnerPort::Quorum);
-    assert_eq!(learner.connected(), (wish, ConnectResult::Connected));
-    learner.send(wish, &QuorumPacket::Sync);
+    // The side that closed it reports nothing more of it: its next event is of another link.
+    let requested = learner.network.connect(ServerId(1), LearnerPort::Quorum);
+    assert_eq!(learner.connected(), (requested, ConnectResult::Connected));
+    learner.send(requested, &QuorumPacket::Sync);
     leader.wait(|event| match event {
         Event::Input(Input::LinkOpened { link, .. }) if link != down => Some(()),
         other => panic!("{other:?}"),
@@ -143,7 +143,7 @@ fn a_link_is_closed_although_the_other_side_does_not_read() {
         server.send(link, &proposal);
     }
     server.network.close(link);
-    // The peer goes on talking, and notices by that.
+    // The peer keeps sending, and notices by that.
     while peer.0.write_all(&[0]).is_ok() {
         match server.events.recv_timeout(Duration::from_millis(10)) {
             Err(RecvTimeoutError::Timeout) => {}
@@ -167,7 +167,7 @@ fn a_link_is_lost_once() {
         Event::Input(Input::LinkOpened { link, .. }) => Some(link),
         other => panic!("{other:?}"),
     });
-    // What concerns a link that is gone does nothing.
+    // Calls for a lost link do nothing.
     server.send(first, &commit(1));
     server.network.send_stream(first, drip(Zxid(1), &[], StreamStep::Done));
     server.network.set_idle_limit(first, 1);
@@ -191,7 +191,7 @@ fn a_link_that_is_idle_for_too_long_is_lost_on_both_sides() {
     learner.stop();
 }
 
-/// Else what the leader sends to a server whose disk is behind would gather in memory.
+/// Otherwise what the leader sends to a server whose disk is behind would accumulate in memory.
 #[test]
 fn a_server_whose_disk_is_too_far_behind_loses_its_leader() {
     let (leader, down, learner, up) = linked();
@@ -223,7 +223,7 @@ fn both_hear_of_it_when_one_stops() {
     leader.stop();
 }
 
-/// A tree that takes its time.
+/// A tree that is sent slowly.
 struct SlowTree(u8);
 
 impl StreamSource for SlowTree {
@@ -238,7 +238,7 @@ impl StreamSource for SlowTree {
     }
 }
 
-/// A learner that takes a tree has nothing to say, for as long as that takes.
+/// A learner that receives a tree sends nothing, for as long as that takes.
 #[test]
 fn a_tree_may_take_longer_than_a_link_may_be_idle() {
     let init_limit = Duration::from_millis(200);

@@ -39,7 +39,7 @@ fn a_port_that_comes_free_is_opened() {
     assert_eq!(server.network.open_addresses(PortKind::Election), []);
     drop(listener);
     while server.network.open_addresses(PortKind::Election) != [taken] {
-        // Nothing is reported; this only spares the processor.
+        // Nothing is reported; this only saves processor time.
         _ = server.events.recv_timeout(Duration::from_millis(10));
     }
     let mut peer = Raw::connect(taken);
@@ -49,15 +49,15 @@ fn a_port_that_comes_free_is_opened() {
     server.stop();
 }
 
-/// The system gives out ports for outgoing connections from a range in which a server's own may lie.
+/// The system assigns local ports of outgoing connections from a range in which a server's own ports may be.
 #[test]
-fn a_port_that_an_outgoing_connection_has_is_waited_for() {
+fn a_port_in_use_by_an_outgoing_connection_is_retried() {
     let (listener, _) = stand_in();
     let outgoing = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let taken = outgoing.local_addr().unwrap();
     let server = Server::start(with_ports("127.0.0.1", 0, taken.port()));
     assert_eq!(server.network.open_addresses(PortKind::Election), []);
-    // The far end closes first, so that nothing of the connection stays at this one.
+    // The far end closes first, so that no state of the connection stays at this one.
     let (mut far, _) = listener.accept().unwrap();
     far.shutdown(std::net::Shutdown::Write).unwrap();
     drop(outgoing);
@@ -77,8 +77,7 @@ fn a_port_that_is_given_up_is_explained() {
         source: kind.into(),
     };
     let text = failure(std::io::ErrorKind::AddrInUse).to_string();
-    for piece in
-        ["10.0.0.1:3888, the election port, after 60 tries", "ip_local_reserved_ports", "myid"]
+    for piece in ["10.0.0.1:3888 (election port) after 60 tries", "ip_local_reserved_ports", "myid"]
     {
         assert!(text.contains(piece), "{text}");
     }
@@ -109,17 +108,17 @@ fn one_of_several_addresses_can_be_missed() {
 
 /// ZOOKEEPER-4708: in some clusters a server's name exists only after the server has started.
 #[test]
-fn an_own_name_without_address_is_no_reason_to_stop() {
-    // No name server is asked about this one.
+fn an_own_name_without_address_does_not_stop_the_server() {
+    // No name server is asked about this name.
     let settings = with_ports("no\0name", 0, 0);
     let server = Server::start(NetworkSettings { bind_tries_max: NonZeroU32::new(1), ..settings });
     assert_eq!(server.network.open_addresses(PortKind::Quorum), []);
-    // It can still reach others.
+    // It can still reach other servers.
     let (listener, leader) = stand_in();
     server.network.set_membership(membership(&[(2, leader)]));
-    let wish = server.network.connect(ServerId(2), LearnerPort::Quorum);
+    let requested = server.network.connect(ServerId(2), LearnerPort::Quorum);
     server.wait(|event| match event {
-        Event::Connect(link, ConnectResult::Connected) if link == wish => Some(()),
+        Event::Connect(link, ConnectResult::Connected) if link == requested => Some(()),
         other => panic!("{other:?}"),
     });
     drop(listener);
@@ -191,10 +190,10 @@ fn an_observer_goes_to_the_port_for_observers() {
         observer_master_port: NonZeroU16::new(port),
         ..settings(2)
     });
-    let wish = server.network.connect(ServerId(1), LearnerPort::ObserverMaster);
+    let requested = server.network.connect(ServerId(1), LearnerPort::ObserverMaster);
     listener.accept().unwrap();
     let connected = server.wait(|event| match event {
-        Event::Connect(link, result) if link == wish => Some(result),
+        Event::Connect(link, result) if link == requested => Some(result),
         _ => None,
     });
     assert_eq!(connected, ConnectResult::Connected);

@@ -66,7 +66,7 @@ fn a_smaller_id_that_calls_is_called_back_where_it_says() {
     assert_eq!(peer.read_hello().server, ServerId(2));
     server.tell(1, 5);
     assert_eq!(peer.read_vote(), 5);
-    // When it calls again, it has ended the connection that it had; the last vote is told once more on the new one.
+    // When it connects again, it has ended its old connection; the last vote is sent once more on the new one.
     drop(peer);
     let mut caller = Raw::connect(server.election());
     caller.hello(1, &listener.local_addr().unwrap().to_string());
@@ -92,7 +92,7 @@ fn a_larger_id_is_only_asked_to_call() {
 }
 
 #[test]
-fn the_last_vote_is_told_again_on_a_new_connection() {
+fn the_last_vote_is_sent_again_on_a_new_connection() {
     let server = Server::alone(2);
     let (_listener, three) = stand_in();
     server.know(&[(3, three)]);
@@ -162,7 +162,7 @@ fn a_server_that_no_membership_names_is_heard_and_answered() {
     assert_eq!(server.vote(), (9, 1));
     server.tell(9, 2);
     assert_eq!(larger.read_vote(), 2);
-    // One with a smaller id is called back where it says, since nobody else knows.
+    // One with a smaller id is connected to at the address in its hello, because no other address is known.
     let mut caller = Raw::connect(server.election());
     caller.hello(1, &listener.local_addr().unwrap().to_string());
     let mut smaller = Raw::accept(&listener);
@@ -188,7 +188,7 @@ fn a_vote_waits_for_a_peer_whose_port_opens_later() {
 }
 
 #[test]
-fn all_addresses_are_told_if_they_should_be() {
+fn all_addresses_are_sent_if_configured() {
     let (listener, one) = stand_in();
     let two = member(&[(1, 2), (3, 4)]);
     for (all, expected) in [(true, "127.0.0.1:2|127.0.0.1:4"), (false, "127.0.0.1:2")] {

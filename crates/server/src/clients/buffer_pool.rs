@@ -16,12 +16,12 @@ thread_local! {
     static OUTPUT: RefCell<Vec<u8>> = RefCell::default();
 }
 
-/// An empty buffer for what a client sends.
+/// Takes an empty buffer for received bytes.
 pub(crate) fn take_input() -> BytesMut {
     INPUT.take()
 }
 
-/// It is not needed any more.
+/// Returns a buffer to the pool.
 pub(crate) fn return_input(mut buffer: BytesMut) {
     if buffer.capacity() <= INPUT_BYTES_MAX {
         buffer.clear();
@@ -29,12 +29,12 @@ pub(crate) fn return_input(mut buffer: BytesMut) {
     }
 }
 
-/// An empty buffer for what a client gets.
+/// Takes an empty buffer for output.
 pub(crate) fn take_output() -> Vec<u8> {
     OUTPUT.take()
 }
 
-/// It is not needed any more.
+/// Returns a buffer to the pool.
 pub(crate) fn return_output(mut buffer: Vec<u8>) {
     if buffer.capacity() <= OUTPUT_BYTES_MAX {
         buffer.clear();

@@ -1,4 +1,4 @@
-//! The client ports during startup: bound early, so that an occupied port ends the start before
+//! The client ports during startup: bound early, so that an occupied port fails the start before
 //! anything else begins; opened last.
 
 use std::io;

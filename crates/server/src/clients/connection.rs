@@ -1,8 +1,8 @@
 //! One client's connection: a task on the I/O thread that accepted it, from the first byte to the
 //! last. Apache: `NIOServerCnxn`.
 //!
-//! Every turn of its loop does all that can be done without waiting: take what the core has for it,
-//! serve the frames that are here, write once. Reads are answered on the spot from the shared tree;
+//! Each iteration does everything that can be done without waiting: it takes output from the core,
+//! serves the complete frames, and writes once. Reads are answered immediately from the shared tree;
 //! requests that need the log go to the core, and so do reads that follow them: see `submit`.
 //!
 //! Limits: a frame (`jute.maxbuffer`, and far less before there is a session), replies not read by the client
@@ -46,65 +46,65 @@ use read_pause::{ReadPause, Share};
 use sasl::SaslLogin;
 use submitted::SubmittedQueue;
 
-/// Replies that may wait for a client before its next request is served.
+/// Unsent reply bytes beyond which no further request is served.
 const OUTPUT_BYTES_MAX: usize = 1 << 20;
-/// A first frame may be so long. A connect request takes 45 bytes, or some more with a longer password; who
-/// has no session yet gets no more of our memory. (In Apache a first frame may be as long as any.)
+/// Limit of the first frame. A connect request has 45 bytes, or a little more with a longer password; a client that
+/// has no session yet gets no more memory. (Apache applies no separate limit.)
 const FIRST_FRAME_BYTES_MAX: usize = 4096;
 /// How long a closing connection may take to send its last replies.
 const LINGER: Duration = Duration::from_secs(5);
-/// Watches of a connection that ended which are removed at a time: a fraction of a millisecond.
+/// Watches of an ended connection that are removed at a time: a fraction of a millisecond.
 const WATCHES_PER_TURN: usize = 1000;
 
-/// How far a connection has come.
+/// The stage of a connection, named for what it awaits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     /// The first frame, or a four-letter word, is expected.
     AwaitingConnect,
-    /// A connect request is here, and the server is looking for a leader.
+    /// A connect request waits until the server has a role.
     AwaitingRole,
     /// The core decides about the session.
     AwaitingSession,
     /// Requests are served.
     Serving,
-    /// Nothing more is read; the last replies go out.
+    /// Nothing more is read; the last replies are sent.
     Closing,
 }
 
-/// A connection and all it owns.
+/// A connection and its state.
 pub(crate) struct Connection {
     shared: Arc<ServerContext>,
     client: Arc<Client>,
     wire: Wire,
     intake: Intake,
     output: Vec<u8>,
-    /// How much of `output` is written.
+    /// The bytes of `output` that are written.
     written: usize,
-    /// Requests that are with the core: as long as there are any, the tree is not ours to answer from.
+    /// Requests in flight in the core; while there are any, reads must go through the core too.
     in_flight: usize,
-    /// What is known of them.
+    /// Metadata of the requests in flight.
     submitted: SubmittedQueue,
     ids: Arc<[Id]>,
-    /// What it has proven is not enough for anything but a login.
+    /// Only authentication requests are accepted so far.
     must_log_in: bool,
     sasl_login: SaslLogin,
     session: SessionId,
     stage: Stage,
     ended: Option<EndReason>,
-    /// Hears when the server gets a role, while the client waits for that.
+    /// Notified when the server gets a role, while a connect request waits for one.
     role_changes: Option<watch::Receiver<Option<u64>>>,
-    /// When it ends for want of a session, or of a client that reads its last replies, or no longer waits for a role.
+    /// Deadline of the current stage: for a session, a role, or the last replies.
     deadline: Option<Pin<Box<Sleep>>>,
     touched_ms: u64,
-    /// The request at the front of the intake waits for the answers to those before it.
+    /// The first request of the intake waits for the replies to earlier ones.
     held: bool,
-    /// Since when requests wait in the intake, if `throttled_op_wait_time` is set.
+    /// When requests began to wait in the intake, if `throttled_op_wait_time` is set.
     waiting_since_us: Option<u64>,
-    /// Large requests in flight, see `largeRequestMaxBytes`.
+    /// Bytes of large requests in flight, see `largeRequestMaxBytes`.
     large_bytes: u64,
-    /// What it has of the bytes that all connections share.
+    /// Its share of the global request byte budget.
     share: Share,
-    /// The limit because of which it is not read.
+    /// The limit that pauses reading, if any.
     read_pause: Option<ReadPause>,
     /// Watch events in the output, and when the oldest of them happened.
     events: (u64, u64),
@@ -119,7 +119,7 @@ async fn remove_watches(shared: Arc<ServerContext>, watcher: Watcher) {
 }
 
 impl Connection {
-    /// `subject` is whose certificate the other end has shown.
+    /// `subject` is the subject of the client's certificate.
     pub fn new(
         shared: Arc<ServerContext>,
         client: Arc<Client>,
@@ -168,7 +168,7 @@ impl Connection {
         connection
     }
 
-    /// Serves the connection to its end.
+    /// Serves the connection until it ends.
     pub async fn run(mut self) {
         let ended = match self.serve_until_closed().await {
             Ok(ended) | Err(ended) => ended,
@@ -197,7 +197,7 @@ impl Connection {
                 return Err(self.ended.take().unwrap_or(EndReason::ByClient));
             }
             if self.can_go_on() {
-                // A pause for the other connections of this thread.
+                // Yields to the other connections of this thread.
                 tokio::task::yield_now().await;
             } else {
                 self.wait().await?;
@@ -205,7 +205,7 @@ impl Connection {
         }
     }
 
-    /// All that can be done without waiting.
+    /// Does everything that can be done without waiting.
     fn work(&mut self) -> Result<(), EndReason> {
         if self.output.is_empty() {
             self.output = buffer_pool::take_output();
@@ -221,7 +221,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Serving stopped because the output was full, the output is out, and there is more to serve.
+    /// Whether serving stopped because the output was full, the output was sent, and there is more to serve.
     fn can_go_on(&self) -> bool {
         self.stage == Stage::Serving
             && !self.is_output_full()
@@ -230,7 +230,7 @@ impl Connection {
             && !matches!(self.intake.peek(), Ok(None))
     }
 
-    /// Does all that can be done with the bytes that are here.
+    /// Serves the received bytes as far as possible.
     fn advance(&mut self) -> Result<(), EndReason> {
         if self.stage == Stage::AwaitingConnect {
             self.handshake()?;
@@ -244,7 +244,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Stops reading; what is in the output still goes out, unless the connection ends for its size.
+    /// Stops reading; pending output is still sent, unless the connection ends for its size.
     fn close(&mut self, ended: EndReason) {
         if matches!(ended, EndReason::ByServer(CloseCause::MostUnread)) {
             self.drop_output();
@@ -257,8 +257,8 @@ impl Connection {
         }
     }
 
-    /// Takes what the core has for the client, unless that has enough to read: then it waits in the outbox,
-    /// which knows when it is too much.
+    /// Takes output from the core, unless the client has enough to read: then it stays in the outbox,
+    /// which has a limit.
     fn take_outbox(&mut self) {
         if self.is_output_full() && !self.client.outbox.has_close() {
             return;
@@ -312,7 +312,7 @@ impl Connection {
         }
     }
 
-    /// One write, as much as the socket takes.
+    /// Writes once, as much as the socket accepts.
     fn write(&mut self) -> Result<(), EndReason> {
         match self.write_output() {
             Ok(()) => {
@@ -338,7 +338,7 @@ impl Connection {
         self.wire.flush()
     }
 
-    /// All events that were taken from the outbox are with the socket.
+    /// All events from the outbox were written to the socket.
     fn note_delivered(&mut self) {
         let (events, since_us) = std::mem::take(&mut self.events);
         if events > 0 {
@@ -352,7 +352,7 @@ impl Connection {
         forget_written(&mut self.output, &mut self.written);
     }
 
-    /// The memory of all clients that do not read has a limit.
+    /// Counts unsent bytes: the memory of all clients that do not read has a limit.
     fn count_unsent(&self) {
         let now = self.unsent() as u64;
         let before = self.client.unsent_bytes.load(Ordering::Relaxed);
@@ -360,7 +360,7 @@ impl Connection {
             self.client.unsent_bytes.store(now, Ordering::Relaxed);
             let clients = &self.shared.core.clients;
             clients.unread.change(before, now);
-            // Not if it is less: an output may be dropped while the tree is held.
+            // Not if it is less: an output may be dropped while the tree is locked.
             if now > before {
                 clients.note_more_unread();
             }
@@ -377,17 +377,17 @@ impl Connection {
         self.output.len() - self.written
     }
 
-    /// The client has to read before it is served again.
+    /// Whether the client must read before it is served again.
     fn is_output_full(&self) -> bool {
         self.unsent() >= OUTPUT_BYTES_MAX
     }
 
-    /// Something waits for the socket to take it.
+    /// Whether there is unsent output.
     fn has_unsent(&self) -> bool {
         self.unsent() > 0 || !self.wire.is_flushed()
     }
 
-    /// Reading more makes sense: somebody will serve it soon.
+    /// Whether more should be read: it can be served soon.
     fn may_read(&self) -> bool {
         match self.stage {
             Stage::AwaitingConnect => true,
@@ -397,8 +397,8 @@ impl Connection {
     }
 }
 
-/// A client that never quite catches up must not keep what it has read in our memory, nor the room of a large
-/// reply that it has read or that was refused: only what is unsent counts as unread.
+/// Frees sent bytes even if the client never catches up, and the capacity of a large
+/// reply that was read or rejected: only unsent bytes count as unread.
 fn forget_written(output: &mut Vec<u8>, written: &mut usize) {
     let unsent = output.len() - *written;
     let has_room = output.capacity() > 2 * unsent + STEP_BYTES;

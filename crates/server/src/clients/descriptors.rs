@@ -1,24 +1,24 @@
-//! File descriptors: how many the process may have, and how many of them clients may take.
+//! File descriptors: how many the process may use, and how many of them are for clients.
 //!
-//! Every client is a descriptor, and anybody may connect. If clients could take the last one, the log could
+//! Every client needs a descriptor, and any host may connect. If clients could take the last one, the log could
 //! not open its next file, snapshots could not be written, and other servers and operators could not connect.
-//! So clients get only descriptors below a number, and the rest is a reserve. The system always hands out the
-//! lowest number that is free: a socket with a number at or above the limit says that all below are in use, by
-//! whatever part of the process.
+//! So clients get only descriptors below a limit, and the others are a reserve. The system always assigns the
+//! lowest free number: a socket whose number is at or above the limit shows that all below are in use, by
+//! any part of the process.
 
 use std::os::fd::{AsRawFd, RawFd};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tracing::warn;
 
-/// The largest reserve: log, snapshots and epoch files need about ten, the rest is for connections of other
-/// servers and of the admin port, which have limits of their own.
+/// The largest reserve: log, snapshots and epoch files need about ten, the others are for connections of other
+/// servers and of the admin port, which have their own limits.
 const RESERVE_MAX: u64 = 1024;
-/// Of few descriptors, the reserve is this part.
+/// With few descriptors, the reserve is this fraction.
 const RESERVE_PART: u64 = 4;
 
-/// Lets this process have as many file descriptors as it is allowed to ask for. The soft limit is often 1,024
-/// for the sake of programs that use `select`.
+/// Raises the soft limit of file descriptors to the hard limit. The soft limit is often 1,024
+/// for programs that use `select`.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current == maximum {
@@ -37,17 +37,17 @@ fn limit_text(limit: Option<u64>) -> String {
     limit.map_or_else(|| "unlimited".to_owned(), |limit| limit.to_string())
 }
 
-/// Which descriptors clients may have.
+/// The descriptors that clients may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientDescriptors {
-    /// What the process may have; `None` is no limit.
+    /// The limit of the process; `None` is no limit.
     limit: Option<u64>,
 }
 
-/// A client's connection has a descriptor of the reserve.
+/// A client's connection was assigned a reserved descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{in_use} of {limit} file descriptors are in use, and the rest is kept for the log, snapshots and other servers; raise the limit (ulimit -n)"
+    "{in_use} of {limit} file descriptors are in use; the rest are reserved for the log, snapshots and other servers. Raise the limit (ulimit -n)"
 )]
 pub(crate) struct Reserved {
     in_use: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Reserved {
 }
 
 impl ClientDescriptors {
-    /// By the process's limit as it is now.
+    /// Reads the current limit of the process.
     pub fn of_process() -> Self {
         ClientDescriptors { limit: getrlimit(Resource::Nofile).current }
     }

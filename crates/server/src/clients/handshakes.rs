@@ -86,7 +86,7 @@ impl HandshakeThreads {
         Ok(threads)
     }
 
-    /// Passes a new connection to the next thread; returns false if too many wait there.
+    /// Passes a new connection to the next thread; returns false if too many connections wait there.
     pub fn dispatch(
         &self,
         stream: std::net::TcpStream,

@@ -1,25 +1,25 @@
-//! Bytes from a socket → frames. The memory is lent by the thread and goes back whenever nothing is left
-//! over, so an idle connection holds none; one that waits for the rest of a frame holds what it has of it.
+//! Splits received bytes into frames. Buffers come from the thread's pool and return to it when they are empty,
+//! so an idle connection holds none; one that waits for the rest of a frame holds the received part.
 //!
 //! Limits: the length of a frame, and one read ahead ([`READ_BYTES`]). Memory for the rest of a longer frame is
-//! taken when there is a read for it; whether there may be one is the connection's to decide, see
+//! allocated when that is read; the connection decides whether it may be read, see
 //! [`Intake::long_frame_bytes`].
 
 use bytes::{Buf, Bytes, BytesMut};
 
 use crate::clients::buffer_pool;
 
-/// AuditedRequest of the socket at a time.
+/// Bytes requested from the socket at a time.
 const READ_BYTES: usize = 64 * 1024;
-/// With less room than this left, more is made before the next read.
+/// The buffer is grown before a read when less space than this is left.
 const ROOM_BYTES_MIN: usize = READ_BYTES / 4;
-/// A frame that is kept for later gets memory of its own if it is smaller: it would hold a whole buffer.
+/// A smaller frame that is kept for later is copied, because it would keep a whole buffer in memory.
 const OWN_BYTES_MAX: usize = 4096;
 
-/// In front of each frame.
+/// The length field in front of each frame.
 const LENGTH_BYTES: usize = 4;
 
-/// A frame that no reader should accept.
+/// A frame length that is out of range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("frame length {0} is out of range (jute.maxbuffer)")]
 pub struct BadLength(pub i32);
@@ -32,18 +32,18 @@ pub struct Intake {
 }
 
 impl Intake {
-    /// Empty.
+    /// Creates an empty intake.
     #[must_use]
     pub fn new(frame_bytes_max: usize) -> Self {
         Intake { bytes: BytesMut::new(), frame_bytes_max }
     }
 
-    /// Frames may be so long from now on.
+    /// Sets the maximum frame length.
     pub fn set_frame_bytes_max(&mut self, frame_bytes_max: usize) {
         self.frame_bytes_max = frame_bytes_max;
     }
 
-    /// What the frame at the front takes, if that is more than is read at a time.
+    /// The size of the first frame, if it exceeds one read.
     #[must_use]
     pub fn long_frame_bytes(&self) -> Option<usize> {
         if self.bytes.is_empty() {
@@ -53,7 +53,7 @@ impl Intake {
         Some(LENGTH_BYTES + length).filter(|&bytes| bytes > READ_BYTES)
     }
 
-    /// Where the socket puts more.
+    /// The buffer for the next read.
     pub fn room(&mut self) -> &mut BytesMut {
         let length = frame_length(&self.bytes, self.frame_bytes_max).ok().flatten();
         let wanted = length.map_or(0, |length| LENGTH_BYTES + length);
@@ -79,13 +79,13 @@ impl Intake {
         self.bytes.get(4..).unwrap_or_default()
     }
 
-    /// The next frame's payload, if it is all here.
+    /// The payload of the next frame, if it is complete.
     pub fn peek(&self) -> Result<Option<&[u8]>, BadLength> {
         let length = frame_length(&self.bytes, self.frame_bytes_max)?;
         Ok(length.and_then(|length| self.bytes.get(LENGTH_BYTES..LENGTH_BYTES + length)))
     }
 
-    /// The payloads of all frames that are here; the first that cannot be one is the last.
+    /// The payloads of all complete frames; stops at the first invalid length.
     pub fn frames(&self) -> impl Iterator<Item = Result<&[u8], BadLength>> {
         let mut rest = &self.bytes[..];
         std::iter::from_fn(move || {
@@ -102,7 +102,7 @@ impl Intake {
         })
     }
 
-    /// What a frame with this payload takes.
+    /// The encoded size of a frame with this payload.
     #[must_use]
     pub fn frame_bytes(payload: &[u8]) -> usize {
         LENGTH_BYTES + payload.len()
@@ -113,7 +113,7 @@ impl Intake {
         self.consume_bytes(LENGTH_BYTES + payload_bytes);
     }
 
-    /// Drops frames of so many bytes.
+    /// Drops this many bytes of frames.
     pub fn consume_bytes(&mut self, bytes: usize) {
         self.bytes.advance(bytes);
         self.release_if_empty();
@@ -133,7 +133,7 @@ impl Intake {
         payload
     }
 
-    /// Nothing more is served for now: a large buffer goes back, and its rest moves to one that fits.
+    /// Releases a large buffer while the connection is idle; unread bytes move to a smaller one.
     pub fn rest(&mut self) {
         if !self.bytes.is_empty()
             && self.bytes.len() <= OWN_BYTES_MAX

@@ -55,7 +55,7 @@ pub(crate) struct ConnSettings {
     pub schemes: Schemes,
     /// The schemes of which a client must use one before its first request.
     pub required_schemes: Option<Vec<String>>,
-    /// Whether a client whose SASL login failed may continue without.
+    /// Whether a client whose SASL login failed may continue without one.
     pub tolerate_failed_sasl: bool,
     /// Names of this ensemble that clients may check; `None` disables the scheme `ensemble`.
     pub ensemble_names: Option<Vec<String>>,

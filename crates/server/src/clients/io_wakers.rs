@@ -45,7 +45,7 @@ impl Extend<usize> for ThreadSet {
     }
 }
 
-/// The fewest owners of outboxes with nothing but events that are woken at a time. The runtime looks for other work
+/// The minimum number of owners with nothing but events that are woken at a time. The runtime looks for other work
 /// about as often.
 const EVENTS_PER_TURN: usize = 64;
 /// If very many wait, the fraction of them that is woken at a time.
@@ -69,7 +69,7 @@ struct IoWaker {
     pending: Mutex<Vec<Arc<Client>>>,
     /// Contains each client of the thread at most once.
     pending_for_events: Mutex<VecDeque<Arc<Client>>>,
-    /// Something is to be dispatched at the end of the turn.
+    /// Whether the end of the turn has something to dispatch.
     end_of_turn_scheduled: AtomicBool,
     notify: Notify,
 }

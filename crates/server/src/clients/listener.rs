@@ -36,7 +36,7 @@ struct PortState {
 }
 
 impl ClientPort {
-    /// A port at this endpoint, which is also the one in the membership.
+    /// Creates a port at this endpoint, which is also the one in the membership.
     #[must_use]
     pub fn at(endpoint: Option<Endpoint>) -> Self {
         ClientPort { state: Mutex::new(PortState { endpoint, ..PortState::default() }) }
@@ -45,7 +45,7 @@ impl ClientPort {
     /// Moves the port to this endpoint, if it is different.
     ///
     /// # Errors
-    /// It cannot be opened; the old one stays in use.
+    /// The new port cannot be opened; the old one stays in use.
     pub fn move_to(&self, endpoint: &Endpoint) -> io::Result<()> {
         let mut state = self.state.lock();
         let Some(old) = state.address else { return Ok(()) };
@@ -63,7 +63,7 @@ impl ClientPort {
         Ok(())
     }
 
-    /// Notes the address on which the thread listens.
+    /// Records the address on which the thread listens.
     fn opened(&self, address: SocketAddr) {
         self.state.lock().address = Some(address);
     }

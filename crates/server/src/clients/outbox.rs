@@ -1,13 +1,13 @@
-//! What the core has to tell one connection: frames to send, and what changed for it.
+//! Pending output of one connection: frames to send and changes of its state.
 //!
 //! Filled by whichever thread applies a txn, emptied by the I/O thread that owns the connection.
-//! The rule that watches rest on: an event is put in here while the writer side of the tree is held,
-//! and a reader empties this before it appends a reply of its own. So a client sees the event before
+//! Watch ordering depends on this rule: an event is queued while the tree's write lock is held,
+//! and a reader takes the outbox before it appends its own reply. So a client receives the event before
 //! any reply that shows the change. (`a_watch_event_precedes_the_read_that_shows_it` tests it.)
 //!
 //! Limit: `bytes_max`. A client that does not read its events and replies is disconnected when more
-//! is waiting for it; it can come back and register its watches again. The owner does its part: while its
-//! output is full it leaves what is here where it is, and waits for [`Outbox::poll_close`] only.
+//! is queued; it can reconnect and register its watches again. While the owner's
+//! output is full it does not take from the outbox, and waits for [`Outbox::poll_close`] only.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -21,18 +21,18 @@ use parking_lot::Mutex;
 
 use crate::clients::unread_bytes::{STEP_BYTES, UnreadBytes};
 
-/// Why a connection ends, from the server's side.
+/// Why the server closes a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CloseCause {
-    /// The core wants it.
+    /// Requested by the core.
     #[error("{0:?}")]
     Core(CloseReason),
-    /// Too much is waiting for a client that does not read.
+    /// Too much is queued for a client that does not read.
     #[error(
         "the client does not read its replies and events (herdsman.unreadBytesPerConnectionMax)"
     )]
     SlowReader,
-    /// Too much is waiting for clients that do not read, and most of it for this one.
+    /// Too much is queued for clients that do not read, and most of it for this one.
     #[error(
         "unread replies of all clients exceed herdsman.unreadBytesMax, and this client has the most"
     )]
@@ -40,15 +40,15 @@ pub enum CloseCause {
     /// The server stops.
     #[error("the server is stopping")]
     Shutdown,
-    /// An operator has put another tree in the place of the one before.
+    /// An operator has restored a snapshot.
     #[error("a snapshot was restored")]
     Restored,
 }
 
-/// A buffer that is empty keeps at most this much memory: most connections are idle.
+/// An empty buffer keeps at most this much memory: most connections are idle.
 const IDLE_BYTES_MAX: usize = 4096;
 
-/// Empties a buffer, and gives its memory back if it is much.
+/// Empties a buffer, and frees its memory if it is large.
 fn clear_or_free(buffer: &mut Vec<u8>) {
     if buffer.capacity() > IDLE_BYTES_MAX {
         *buffer = Vec::new();
@@ -57,12 +57,12 @@ fn clear_or_free(buffer: &mut Vec<u8>) {
     }
 }
 
-/// What was waiting.
+/// The pending output.
 #[derive(Debug, Default)]
 pub struct TakenOutput {
     /// Requests that were answered.
     pub answered: usize,
-    /// Frames among what was sent, for statistics.
+    /// Encoded frames, for statistics.
     pub frames: u64,
     /// The session is established, with this timeout.
     pub attached: Option<(SessionId, i32)>,
@@ -70,7 +70,7 @@ pub struct TakenOutput {
     pub closing: Option<CloseCause>,
     /// Watch events among the frames.
     pub events: u64,
-    /// When the oldest of them was put in, by the core's clock.
+    /// When the oldest of them was queued, by the core's clock.
     pub events_since_us: u64,
 }
 
@@ -78,14 +78,14 @@ pub struct TakenOutput {
 struct Pending {
     bytes: Vec<u8>,
     taken: TakenOutput,
-    /// As much of `bytes` is in [`UnreadBytes`].
+    /// The part of `bytes` that is counted in [`UnreadBytes`].
     counted: usize,
-    /// The owner was named to be woken for what is no event.
+    /// A wake-up is scheduled for a reply.
     is_awaited: bool,
 }
 
 impl Pending {
-    /// Behind a close nothing is sent any more.
+    /// Appends a frame, unless the connection is closing.
     fn add(&mut self, frame: &[u8], bytes_max: usize) {
         if self.bytes.len() + frame.len() > bytes_max && !self.bytes.is_empty() {
             self.taken.closing.get_or_insert(CloseCause::SlowReader);
@@ -97,12 +97,12 @@ impl Pending {
     }
 }
 
-/// How soon the owner must look.
+/// How urgently the owner must be woken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Urgency {
     /// As soon as it can.
     Soon,
-    /// When those who wait for something have been served: see [`crate::clients::io_wakers`].
+    /// After connections with requests and replies were served: see [`crate::clients::io_wakers`].
     Event,
 }
 
@@ -110,11 +110,11 @@ enum Urgency {
 #[derive(Debug)]
 pub struct Outbox {
     waiting: Mutex<Pending>,
-    /// Something waits. Lets the owner look without taking the lock.
+    /// Whether anything is queued; readable without the lock.
     filled: AtomicBool,
-    /// The owner waits for its turn among those who get events. It is named once, however often it looks meanwhile.
+    /// Whether the owner is in the event wake-up queue.
     queued: AtomicBool,
-    /// Word of a close waits: the owner must look, whatever else it is busy with.
+    /// A close is queued: the owner must handle it even while its output is full.
     closing: AtomicBool,
     /// The task that owns the connection, while it waits.
     owner: AtomicWaker,
@@ -129,7 +129,7 @@ impl Drop for Outbox {
 }
 
 impl Outbox {
-    /// Nothing waits. What will wait counts as unread.
+    /// Creates an empty outbox; queued bytes count as unread.
     #[must_use]
     pub fn new(bytes_max: usize, unread: Arc<UnreadBytes>) -> Self {
         Outbox {
@@ -143,18 +143,18 @@ impl Outbox {
         }
     }
 
-    /// Adds a frame; `answers` says whether it completes a request. True if the owner must be woken, even if it
+    /// Adds a frame; `answers` says whether it completes a request. Returns true if the owner must be woken, even if it
     /// is about to be woken for events.
     pub fn send(&self, frame: &[u8], answers: bool) -> bool {
         self.fill(Urgency::Soon, |waiting| {
             waiting.add(frame, self.bytes_max);
-            // Requests count as answered even when their replies come too late.
+            // Requests count as answered even when their replies are dropped.
             waiting.taken.answered += usize::from(answers);
         })
     }
 
-    /// Adds the frame of a watch event that happens now. True if the owner must be woken when others have been
-    /// served.
+    /// Adds the frame of a watch event that happens now. Returns true if the owner must be woken after other
+    /// connections have been served.
     pub fn send_event(&self, frame: &[u8], now_us: u64) -> bool {
         self.fill(Urgency::Event, |waiting| {
             waiting.add(frame, self.bytes_max);
@@ -165,12 +165,12 @@ impl Outbox {
         })
     }
 
-    /// The session is established. True if the owner must be woken.
+    /// Records that the session is established. Returns true if the owner must be woken.
     pub fn attach(&self, session: SessionId, timeout_ms: i32) -> bool {
         self.fill(Urgency::Soon, |waiting| waiting.taken.attached = Some((session, timeout_ms)))
     }
 
-    /// Close once what was sent before is out. True if the owner must be woken.
+    /// Closes the connection once all earlier frames are sent. Returns true if the owner must be woken.
     pub fn close(&self, why: CloseCause) -> bool {
         self.fill(Urgency::Soon, |waiting| _ = waiting.taken.closing.get_or_insert(why))
     }
@@ -182,7 +182,7 @@ impl Outbox {
             let bytes = waiting.bytes.len();
             self.count(&mut waiting, bytes);
         }
-        // Before it is looked whether the owner is queued: see `leave_queue`.
+        // Before the check whether the owner is queued: see `leave_queue`.
         let was_filled = self.filled.swap(true, Ordering::SeqCst);
         let is_first = match urgency {
             Urgency::Event => !was_filled && !self.queued.swap(true, Ordering::SeqCst),
@@ -197,12 +197,12 @@ impl Outbox {
         waiting.counted = bytes;
     }
 
-    /// As much as is counted of what waits.
+    /// The queued bytes that are counted as unread.
     pub fn unread_bytes(&self) -> u64 {
         self.waiting.lock().counted as u64
     }
 
-    /// The owner's turn among those who get events has come. Returns whether there is still something to look at.
+    /// Removes the owner from the event wake-up queue. Returns whether there is still something to take.
     pub fn leave_queue(&self) -> bool {
         self.queued.store(false, Ordering::SeqCst);
         self.filled.load(Ordering::SeqCst)
@@ -213,29 +213,29 @@ impl Outbox {
         self.owner.wake();
     }
 
-    /// Waits until something was put in.
+    /// Waits until something is queued.
     pub async fn filled(&self) {
         poll_fn(|context| self.poll_filled(context)).await;
     }
 
-    /// Whether something was put in; if not, the owner is woken when it was.
+    /// Whether something is queued; if not, the owner is woken when it is.
     pub fn poll_filled(&self, context: &Context<'_>) -> Poll<()> {
         self.owner.register(context.waker());
         if self.filled.load(Ordering::Acquire) { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Whether word of a close waits.
+    /// Whether a close is queued.
     pub fn has_close(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// The same; if not, the owner is woken when it is. It may be woken for less.
+    /// Polls for a close; spurious wake-ups are possible.
     pub fn poll_close(&self, context: &Context<'_>) -> Poll<()> {
         self.owner.register(context.waker());
         if self.has_close() { Poll::Ready(()) } else { Poll::Pending }
     }
 
-    /// Moves what waits to the end of `out`.
+    /// Appends all pending output to `out`.
     pub fn take(&self, out: &mut Vec<u8>) -> Option<TakenOutput> {
         if !self.filled.load(Ordering::Acquire) {
             return None;

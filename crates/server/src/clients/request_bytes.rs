@@ -6,12 +6,12 @@
 //! That resolves itself when the log has written the requests.
 //!
 //! A frame that is longer than one read counts before the rest of it is read: its
-//! connection reserves room with [`RequestBytes::try_reserve`], and waits with [`RequestBytes::freed`] if there
-//! is none. So many clients that announce long frames and never finish them hold no more than the limit. A client that
-//! holds room and stalls loses it with its session: only whole requests keep a session alive.
+//! connection reserves space with [`RequestBytes::try_reserve`], and waits with [`RequestBytes::freed`] if there
+//! is none. So clients that announce long frames and never finish them hold no more than the limit. A client that
+//! holds space and stalls loses it with its session: only complete requests keep a session alive.
 //!
 //! Shorter frames do not count: their size is bounded by the number of connections. But a connection with long ids
-//! waits for room like one with a long frame.
+//! waits for space like one with a long frame.
 //!
 //! Apache counts large requests only (`largeRequestMaxBytes`), and closes the connection.
 
@@ -21,12 +21,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-/// The count, and the connections that wait for room.
+/// The count, and the connections that wait for space.
 #[derive(Debug)]
 pub(crate) struct RequestBytes {
     held: AtomicU64,
     max: u64,
-    /// Wakes one waiter at a time: each either takes room and wakes the next, or waits again.
+    /// Wakes one waiter at a time: each either takes space and wakes the next, or waits again.
     freed: Arc<Notify>,
 }
 
@@ -60,8 +60,8 @@ impl RequestBytes {
         }
     }
 
-    /// Reserves room for a frame, unless the limit is reached. The last frame may exceed the limit:
-    /// otherwise a frame that is longer than the room that small ones leave would wait forever.
+    /// Reserves space for a frame, unless the limit is reached. The last frame may exceed the limit:
+    /// otherwise a frame that is longer than the space that small ones leave would wait forever.
     pub fn try_reserve(&self, bytes: u64) -> bool {
         let take = |held| (held < self.max).then_some(held + bytes);
         let taken = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take);
@@ -71,7 +71,7 @@ impl RequestBytes {
         taken.is_ok()
     }
 
-    /// Resolves when there may be room. Another connection may have taken it by then. Dropping the future after it was
+    /// Resolves when there may be space. Another connection may have taken it by then. Dropping the future after it was
     /// notified passes the notification to the next waiter.
     pub fn freed(&self) -> OwnedNotified {
         Arc::clone(&self.freed).notified_owned()

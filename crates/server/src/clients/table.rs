@@ -1,4 +1,4 @@
-//! The connections of one server, as the rest of it sees them.
+//! The table of a server's client connections.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -18,28 +18,28 @@ use crate::operators::stats::ConnStats;
 pub struct Client {
     /// Its id.
     pub id: ConnId,
-    /// Where it comes from.
+    /// Its remote address.
     pub peer: SocketAddr,
     /// The I/O thread that serves it.
     pub thread: usize,
-    /// When it came, milliseconds since 1970.
+    /// When it was accepted, in milliseconds since 1970.
     pub established_ms: i64,
-    /// What waits to be sent.
+    /// Its pending output.
     pub outbox: Outbox,
-    /// What its connection has taken from there, or answered itself, and could not send yet.
+    /// Output that the connection has taken from there, or produced itself, and could not send yet.
     pub unsent_bytes: AtomicU64,
     /// Its counters.
     pub stats: Mutex<ConnStats>,
 }
 
 impl Client {
-    /// What the client has not read, as far as it is counted.
+    /// The client's unread bytes, as far as they are counted.
     fn unread_bytes(&self) -> u64 {
         self.unsent_bytes.load(Ordering::Relaxed) + self.outbox.unread_bytes()
     }
 }
 
-/// Why a connection is not let in.
+/// Why a connection is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
     /// Too many from this address.
@@ -50,16 +50,16 @@ pub enum Refused {
     Total(usize),
 }
 
-/// How many connections are let in.
+/// Limits for connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ConnLimits {
-    /// From one address; `None` is no limit.
+    /// Connections from one address; `None` is no limit.
     pub per_address_max: Option<usize>,
-    /// In all; `None` is no limit.
+    /// Connections from all addresses; `None` is no limit.
     pub total_max: Option<usize>,
-    /// Bytes that may wait for a client that does not read.
+    /// Bytes queued for a client that does not read.
     pub outbox_bytes_max: usize,
-    /// Bytes that may wait for all clients.
+    /// Bytes queued for all clients.
     pub unread_bytes_max: u64,
 }
 
@@ -75,16 +75,16 @@ pub struct Clients {
     table: Mutex<Table>,
     next_id: AtomicU64,
     limits: ConnLimits,
-    /// What they have not read.
+    /// The bytes that clients have not read.
     pub(crate) unread: Arc<UnreadBytes>,
-    /// A connection has looked for those with the most since the ticker did.
+    /// Whether a connection has run the check since the last tick.
     has_looked: AtomicBool,
-    /// How they are told that their outboxes were filled.
+    /// Wakes connections whose outboxes were filled.
     pub(crate) io_wakers: IoWakers,
 }
 
 impl Clients {
-    /// None yet; so many I/O threads will serve them.
+    /// Creates an empty table for this number of I/O threads.
     #[must_use]
     pub fn new(limits: ConnLimits, threads: usize) -> Self {
         let io_wakers = IoWakers::new(threads);
@@ -99,7 +99,7 @@ impl Clients {
         }
     }
 
-    /// Lets a connection in that a thread will serve, unless a limit forbids it.
+    /// Adds a connection that an I/O thread will serve, unless a limit forbids it.
     pub fn admit(
         &self,
         peer: SocketAddr,
@@ -125,7 +125,7 @@ impl Clients {
         Ok(client)
     }
 
-    /// The connection is gone.
+    /// Removes an ended connection.
     pub fn remove(&self, client: &Client) {
         let mut table = self.table.lock();
         if table.by_id.remove(&client.id).is_none() {
@@ -140,15 +140,15 @@ impl Clients {
         }
     }
 
-    /// A connection has left more unread than before. Closes connections as the ticker does, but only once between two
-    /// of its looks: all connections are looked at under the lock of the table.
+    /// Called when a connection has more unread bytes than before. Closes connections as the ticker does, but only once
+    /// between two ticks, because the check locks the table and visits all connections.
     pub fn note_more_unread(&self) {
         if self.unread.excess() > 0 && !self.has_looked.swap(true, Ordering::Relaxed) {
             self.close_readers();
         }
     }
 
-    /// If more waits for all clients together than may, closes those with the most unread bytes. For the ticker.
+    /// If too much is queued for all clients together, closes those with the most unread bytes. Called by the ticker.
     pub fn close_most_unread(&self) {
         self.has_looked.store(false, Ordering::Relaxed);
         if self.unread.excess() > 0 {
@@ -184,13 +184,13 @@ impl Clients {
         self.table.lock().by_id.len()
     }
 
-    /// There are none.
+    /// Whether the table is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// All of them, oldest first.
+    /// All connections, oldest first.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<Client>> {
         let mut all: Vec<_> = self.table.lock().by_id.values().cloned().collect();
@@ -198,7 +198,7 @@ impl Clients {
         all
     }
 
-    /// One of them.
+    /// Finds a connection by its id.
     #[must_use]
     pub fn get(&self, id: ConnId) -> Option<Arc<Client>> {
         self.table.lock().by_id.get(&id).cloned()

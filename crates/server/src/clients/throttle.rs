@@ -21,14 +21,14 @@ struct Bucket {
 #[derive(Debug)]
 pub struct SessionThrottle {
     settings: ConnectionThrottle,
-    /// What a new session costs when sessions have different weights.
+    /// The cost of a new session when sessions have different weights.
     new_session_weight: u32,
     bucket: Mutex<Bucket>,
     random: RandomState,
 }
 
 impl SessionThrottle {
-    /// A full bucket; `new_sessions` is the kind of new sessions.
+    /// Creates a full bucket; `new_sessions` is the kind of new sessions.
     #[must_use]
     pub fn new(settings: ConnectionThrottle, new_sessions: SessionScope) -> Self {
         let new_session_weight = match new_sessions {

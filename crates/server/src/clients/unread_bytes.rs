@@ -1,6 +1,6 @@
 //! Replies and events that clients have not read yet, over all connections.
 //!
-//! Each connection has its own limit, but many connections that read nothing could still fill the
+//! Each connection has its own limit, but many connections that do not read could still fill the
 //! memory. So there is one budget for all; when it is exceeded, the connections with the most unread
 //! bytes are closed ([`Clients::close_most_unread`](crate::clients::Clients::close_most_unread)).
 //!
@@ -20,7 +20,7 @@ pub struct UnreadBytes {
 }
 
 impl UnreadBytes {
-    /// An empty budget with this limit.
+    /// Creates an empty budget with this limit.
     #[must_use]
     pub fn new(bytes_max: u64) -> Self {
         UnreadBytes { bytes_max, bytes: AtomicU64::new(0) }

@@ -1,5 +1,5 @@
-//! The bytes of a client's connection, plain or through TLS, as the connection's loop wants them: a read
-//! that is polled, a write that takes what it can, and readiness.
+//! A client's connection, plain or through TLS, with the operations that the connection's loop needs: a read
+//! that is polled, a write that never waits, and readiness.
 //!
 //! A handshake is done before the loop begins, see [`handshake`].
 
@@ -19,8 +19,8 @@ use tokio_util::io::poll_read_buf;
 
 use tls::TlsWire;
 
-/// What is read and dropped of a connection that ends: about as much as a client can have sent before it
-/// hears of the end.
+/// Bytes that are read and dropped when a connection is closed: about as much as a client can have sent before it
+/// is notified of the end.
 const DROPPED_BYTES_MAX: usize = 1 << 20;
 
 /// An open connection.
@@ -30,7 +30,7 @@ pub(crate) enum Wire {
 }
 
 impl Wire {
-    /// A plain connection, or with the TLS session that a handshake has made.
+    /// Wraps a plain connection, or one with the TLS session of a completed handshake.
     pub fn new(stream: TcpStream, tls: Option<Box<ServerConnection>>) -> Self {
         match tls {
             None => Wire::Plain(stream),
@@ -38,7 +38,7 @@ impl Wire {
         }
     }
 
-    /// Takes the connection off this thread's runtime, for another one.
+    /// Detaches the connection from this thread's runtime.
     pub fn into_parts(self) -> io::Result<(std::net::TcpStream, Option<Box<ServerConnection>>)> {
         let (stream, session) = match self {
             Wire::Plain(stream) => (stream, None),
@@ -50,7 +50,7 @@ impl Wire {
         Ok((stream.into_std()?, session))
     }
 
-    /// Reads what has arrived; 0 bytes are the end.
+    /// Reads what was received; 0 bytes are the end.
     pub fn poll_read(
         &mut self,
         context: &mut Context<'_>,
@@ -62,7 +62,7 @@ impl Wire {
         }
     }
 
-    /// Takes as many bytes as it can without waiting.
+    /// Accepts as many bytes as it can without waiting.
     pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Wire::Plain(stream) => stream.try_write(bytes),
@@ -70,7 +70,7 @@ impl Wire {
         }
     }
 
-    /// Gives the socket what was taken and waits to be sent, as far as it takes it.
+    /// Writes buffered bytes as far as the socket accepts them.
     pub fn flush(&mut self) -> io::Result<()> {
         match self {
             Wire::Plain(_) => Ok(()),
@@ -78,7 +78,7 @@ impl Wire {
         }
     }
 
-    /// All that was taken is with the socket.
+    /// Whether everything was written to the socket.
     pub fn is_flushed(&self) -> bool {
         match self {
             Wire::Plain(_) => true,
@@ -86,12 +86,12 @@ impl Wire {
         }
     }
 
-    /// The socket takes more.
+    /// Polls for the socket to accept more bytes.
     pub fn poll_write_ready(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.socket().poll_write_ready(context)
     }
 
-    /// Waits until the other side has closed. If it has sent something before, only a reset is noticed.
+    /// Waits until the peer has closed. If it has sent something before, only a reset is noticed.
     pub async fn closed(&self) -> io::Result<()> {
         match self.socket().peek(&mut [0]).await? {
             0 => Ok(()),
@@ -99,13 +99,13 @@ impl Wire {
         }
     }
 
-    /// Waits until the other side has gone.
+    /// Waits until the peer has disconnected.
     pub async fn gone(&self) -> io::Result<()> {
         self.socket().ready(Interest::ERROR).await.map(|_| ())
     }
 
-    /// Ends the stream in order. Bytes left unread would make the kernel reset the connection, and
-    /// the client could lose the last reply; but one that goes on sending is not waited for.
+    /// Shuts the stream down. Unread bytes would make the kernel reset the connection, and
+    /// the client could lose the last reply; but a client that keeps sending is not waited for.
     pub fn shut_down(&mut self) {
         if let Wire::Tls(wire) = self {
             wire.shut_down();
@@ -121,7 +121,7 @@ impl Wire {
         }
     }
 
-    /// The subject of the certificate that the client has shown and that was found good.
+    /// The subject of the client's verified certificate.
     pub fn peer_subject(&self) -> Option<String> {
         match self {
             Wire::Plain(_) => None,

@@ -1,6 +1,6 @@
-//! Between the core and the network of the ensemble: outputs go out, inputs come in.
+//! Connects the core to the network of the ensemble: carries out outputs and passes inputs on.
 //!
-//! In: what agreement asks for, under the core's lock, so nothing here may block. Out: inputs for the
+//! In: outputs of the protocol core, under the core's lock, so nothing here may block. Out: inputs for the
 //! core, from the network's threads. Deliberately not here: any decision.
 
 mod leader_link;
@@ -36,43 +36,43 @@ use leader_link::LeaderLink;
 pub use streams::LogFiles;
 use streams::{LogStream, TreeStream};
 
-/// How often the core hears that something long is still coming, or still being taken.
+/// Interval of progress inputs while a tree is received or applied.
 const HEARTBEAT_EVERY: Duration = Duration::from_millis(200);
 
-/// What the core has to do with the other servers.
+/// The core's connection to the other servers.
 pub struct Peers {
     /// Sockets and threads.
     pub network: QuorumNetwork,
     commit_queue: Arc<CommitQueue>,
     settings: PeerSettings,
     core: Weak<Core>,
-    /// Where the last part of the log that was sent on a link ends.
+    /// The end of the last part of the log that was sent on each link.
     log_positions: Mutex<BTreeMap<LinkId, LogPosition>>,
     /// The link to the leader, from the attempt to connect on.
     leader_link: Mutex<LeaderLink>,
-    /// What is told and counted about all this. Taken behind the core's lock, or alone.
+    /// Log lines and statistics. Locked after the core, or alone.
     role_log: Mutex<RoleLog>,
 }
 
-/// What they are told once.
+/// Settings that do not change.
 #[derive(Clone)]
 pub struct PeerSettings {
-    /// This server.
+    /// The id of this server.
     pub me: ServerId,
     /// Whether txns are written to disk.
     pub log_storage: LogStorage,
-    /// Silence on a link between a leader and an up-to-date learner.
+    /// The idle limit of a link between a leader and an up-to-date learner.
     pub sync_limit_ms: u64,
-    /// The rules of a tree that is received.
+    /// The options of a tree that is received.
     pub tree: TreeOptions,
-    /// The longest field in it.
+    /// The limit for fields in it.
     pub field_bytes_max: usize,
     /// The log, for learners that lack more than is in memory.
     pub log_files: LogFiles,
 }
 
 impl Peers {
-    /// Joins the network to a core that is being made.
+    /// Connects the network to a core that is being created.
     #[must_use]
     pub fn new(
         network: QuorumNetwork,
@@ -92,7 +92,7 @@ impl Peers {
         }
     }
 
-    /// Tells and counts what the node has just asked for, before it is carried out.
+    /// Logs and counts the node's outputs, before they are carried out.
     pub fn note(&self, now: Now, node: &Node, outputs: &[NodeOutput], stats: &EnsembleStats) {
         let Some(zab) = node.zab() else { return };
         let view = ZabView::of(zab);
@@ -108,7 +108,7 @@ impl Peers {
         }
     }
 
-    /// Tells who is who, at the start.
+    /// Logs the membership at startup.
     pub fn begin(&self, node: &Node, stats: &EnsembleStats) {
         let Some(zab) = node.zab() else { return };
         let mut log = self.role_log.lock();
@@ -128,17 +128,17 @@ impl Peers {
         self.role_log.lock().history()
     }
 
-    /// Learners that are connected, up to date or not.
+    /// Learners that are connected, synchronized or not.
     pub fn learners(&self) -> usize {
         self.role_log.lock().learners()
     }
 
-    /// Carries out what agreement asks for; some of it for the connections of an I/O thread.
+    /// Carries out an output of the protocol core; some of them for the connections of an I/O thread.
     pub fn carry_out(&self, output: &Output, requester: Option<usize>) {
         match output {
             Output::Notify { to, message } => self.network.notify(*to, message),
             Output::Connect { to, port } => {
-                // Taken before: the result may come before this thread goes on.
+                // Recorded before the call: the result may be reported before this thread continues.
                 let mut leader_link = self.leader_link.lock();
                 leader_link.begin(self.network.connect(*to, *port));
             }
@@ -226,19 +226,19 @@ impl Peers {
         self.network.send_stream(link, Box::new(walk));
     }
 
-    /// A part of the log was sent on a link up to here.
+    /// Records the end of a part of the log that was sent on a link.
     fn note_log_position(&self, link: LinkId, position: LogPosition) {
         self.log_positions.lock().insert(link, position);
     }
 }
 
-/// The core as the network sees it.
+/// Receives the network's inputs for the core.
 pub struct PeerReceiver {
     core: Arc<Core>,
 }
 
 impl PeerReceiver {
-    /// For this core.
+    /// Creates the receiver of a core.
     #[must_use]
     pub fn new(core: Arc<Core>) -> Self {
         PeerReceiver { core }
@@ -250,7 +250,7 @@ impl Receiver for PeerReceiver {
         if let Some(peers) = self.core.peers() {
             let now_ms = self.core.clock.monotonic_ms();
             for input in inputs.iter().filter(|input| RoleLog::wants(input)) {
-                peers.role_log.lock().hear(now_ms, input);
+                peers.role_log.lock().observe(now_ms, input);
                 if let herdsman_zab::Input::LinkLost { link } = input {
                     peers.log_positions.lock().remove(link);
                 }
@@ -275,7 +275,7 @@ impl Receiver for PeerReceiver {
             ConnectResult::Connected => herdsman_zab::Input::Connected { link },
             ConnectResult::Failed => herdsman_zab::Input::ConnectFailed,
         };
-        // Under the core's lock, where another attempt may just have taken this one's place.
+        // Under the core's lock, because another attempt may just have replaced this one.
         let wanted = || peers.leader_link.lock().is_current(link);
         if !self.core.step_if(wanted, Input::Peer(input)) && result == ConnectResult::Connected {
             peers.network.close(link);
@@ -285,7 +285,7 @@ impl Receiver for PeerReceiver {
     fn receive_tree(&self, link: LinkId, zxid: Zxid, input: &mut dyn Read) -> io::Result<()> {
         let Some(peers) = self.core.peers() else { return Ok(()) };
         let settings = &peers.settings;
-        let mut input = HeartbeatReader { input, core: &self.core, link, told: Instant::now() };
+        let mut input = HeartbeatReader { input, core: &self.core, link, reported: Instant::now() };
         let received =
             receive_snapshot(&mut input, zxid, settings.tree.clone(), settings.field_bytes_max);
         let received = received.map_err(|error| {
@@ -316,19 +316,19 @@ impl Receiver for PeerReceiver {
     }
 }
 
-/// Lets the core know that a tree is still coming.
+/// Notifies the core from time to time that a tree is still being received.
 struct HeartbeatReader<'a> {
     input: &'a mut dyn Read,
     core: &'a Core,
     link: LinkId,
-    told: Instant,
+    reported: Instant,
 }
 
 impl Read for HeartbeatReader<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.input.read(buffer)?;
-        if self.told.elapsed() >= HEARTBEAT_EVERY {
-            self.told = Instant::now();
+        if self.reported.elapsed() >= HEARTBEAT_EVERY {
+            self.reported = Instant::now();
             self.core.step(Input::Peer(herdsman_zab::Input::Heard { link: self.link }));
         }
         Ok(bytes)

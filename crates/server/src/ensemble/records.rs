@@ -12,7 +12,7 @@ use herdsman_zab::Voting;
 use tracing::warn;
 
 /// Passes the valid records of a part of the log to `send`, until that breaks. The end of a log that is being written
-/// is a torn write like any other.
+/// is treated like an incomplete record.
 pub(crate) fn send_records(
     disk: &Arc<dyn Disk>,
     dirs: &Dirs,
@@ -22,7 +22,7 @@ pub(crate) fn send_records(
     let mut records = match read_records(Arc::clone(disk), dirs, after, before) {
         Ok(records) => records,
         Err(failure) => {
-            warn!("cannot read records of the log for another member: {failure}");
+            warn!("cannot read log records requested by another member: {failure}");
             return Chain::Broken;
         }
     };
@@ -36,14 +36,14 @@ pub(crate) fn send_records(
             Ok(None) if records.is_unbroken() => return Chain::Unbroken,
             Ok(None) => return Chain::Broken,
             Err(failure) => {
-                warn!("cannot read records of the log for another member: {failure}");
+                warn!("cannot read log records requested by another member: {failure}");
                 return Chain::Broken;
             }
         }
     }
 }
 
-/// What other members are told about this server.
+/// The state of this server that is reported to other members.
 pub(crate) fn member_state(node: &Node) -> MemberState {
     let is_suspended = node.zab().is_some_and(|zab| zab.voting() == Voting::Suspended);
     match node.serves_as() {

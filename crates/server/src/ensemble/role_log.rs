@@ -1,12 +1,12 @@
-//! What an operator reads and counts about this server's part in the ensemble: searches for a leader,
+//! Log lines and statistics about this server's role in the ensemble: elections,
 //! roles, how long things took, and why they ended.
 //!
-//! In: everything that agreement asks for, in order, with a [`ZabView`] of it afterwards; of what comes
-//! in, only introductions. Out: lines for the log, and numbers in [`EnsembleStats`]. Deliberately not
-//! here: any decision. An attempt that fails again in the same way is told once a minute, because a
+//! In: all outputs of the protocol core, in order, with a [`ZabView`] of it afterwards; of its inputs,
+//! only introductions. Out: lines for the log, and numbers in [`EnsembleStats`]. Deliberately not
+//! here: any decision. An attempt that keeps failing in the same way is logged once a minute, because a
 //! server that cannot join tries several times a second.
 //!
-//! Times come from the threads that step the core, so they may go back by a little; then nothing passed.
+//! Times come from the threads that step the core, so they may be out of order by a little, which counts as no time.
 //!
 //! Apache: lines of `QuorumPeer`, `Leader`, `Learner` and `LearnerHandler`, and `ServerMetrics`.
 
@@ -55,25 +55,25 @@ impl Line {
     }
 }
 
-/// What is of interest about agreement, after a step.
+/// The relevant state of the protocol core, after a step.
 #[derive(Clone, Copy, Debug)]
 pub struct ZabView {
-    /// What the others are told.
+    /// The state in our notifications.
     pub state: ServerState,
-    /// The epoch that is followed.
+    /// The epoch of the current leader.
     pub epoch: u32,
     /// The epoch that was promised.
     pub promised: u32,
     /// The end of the log.
     pub last: Zxid,
-    /// What is agreed on.
+    /// The last committed txn.
     pub committed: Zxid,
     /// Why the last role ended.
     pub step_down_reason: Option<StepDownReason>,
 }
 
 impl ZabView {
-    /// As it is now.
+    /// Reads the current state.
     #[must_use]
     pub fn of(zab: &Zab) -> Self {
         let epochs = zab.epochs();
@@ -88,12 +88,12 @@ impl ZabView {
     }
 }
 
-/// What is told about this server's part.
+/// The log of this server's roles.
 #[derive(Debug)]
 pub struct RoleLog {
     me: ServerId,
     role: Role,
-    /// When the present search began.
+    /// When the current search for a leader began.
     search_ms: u64,
     /// When this server stopped serving; `None` while it does.
     unavailable_ms: Option<u64>,
@@ -106,7 +106,7 @@ pub struct RoleLog {
 }
 
 impl RoleLog {
-    /// A server that begins to look for a leader.
+    /// Creates the log of a server that begins to look for a leader.
     #[must_use]
     pub fn new(me: ServerId, now_ms: u64) -> Self {
         RoleLog {
@@ -123,7 +123,7 @@ impl RoleLog {
         }
     }
 
-    /// The first line: who is who, and where this server stands.
+    /// Logs the membership and this server's state at startup.
     pub fn begin(&mut self, membership: &Membership, view: &ZabView, stats: &EnsembleStats) {
         stats.searches.add(1);
         self.set_membership(membership);
@@ -149,12 +149,12 @@ impl RoleLog {
         self.learners.set_members(membership);
     }
 
-    /// What there is to write since the last call.
+    /// Takes the lines since the last call.
     pub fn take_lines(&mut self) -> Vec<Line> {
         std::mem::take(&mut self.lines)
     }
 
-    /// Since when this server leads.
+    /// When this server began to lead.
     #[must_use]
     pub fn leading_since_ms(&self) -> Option<u64> {
         match self.role {
@@ -163,19 +163,19 @@ impl RoleLog {
         }
     }
 
-    /// The last changes of the role, oldest first.
+    /// The last role changes, oldest first.
     #[must_use]
     pub fn history(&self) -> Vec<RoleChange> {
         self.history.all()
     }
 
-    /// Learners that have introduced themselves, up to date or not.
+    /// Learners that have introduced themselves, synchronized or not.
     #[must_use]
     pub fn learners(&self) -> usize {
         self.learners.len()
     }
 
-    /// Whether [`RoleLog::hear`] has something to learn from an input.
+    /// Whether [`RoleLog::observe`] uses an input.
     #[must_use]
     pub fn wants(input: &Input) -> bool {
         match input {
@@ -190,8 +190,8 @@ impl RoleLog {
         }
     }
 
-    /// Remembers who is at the other end of a link, before agreement judges it.
-    pub fn hear(&mut self, now_ms: u64, input: &Input) {
+    /// Records the server at the other end of a link, before the protocol core decides about it.
+    pub fn observe(&mut self, now_ms: u64, input: &Input) {
         match input {
             Input::LinkLost { link } => {
                 let follower = self.learners.follower(*link);
@@ -219,7 +219,7 @@ impl RoleLog {
         }
     }
 
-    /// Says what a leader can still do without, when it has lost a voter. When it gives up the lead itself, that
+    /// Logs how many more voters a leader can lose, when it has lost one. When it gives up the lead, that
     /// has a line of its own.
     fn lost_follower(&mut self, now_ms: u64, follower: Option<ServerId>) {
         let Some(server) = follower.filter(|_| matches!(self.role, Role::Leading { .. })) else {
@@ -232,20 +232,20 @@ impl RoleLog {
         }
     }
 
-    /// A voter that has promised a later epoch cannot follow this leader.
+    /// Warns of a voter that has promised a later epoch, and so cannot follow this leader.
     fn warn_of_newer(&mut self, now_ms: u64, server: ServerId, promised: u32) {
         let Role::Leading { epoch, .. } = self.role else { return };
         if promised > epoch {
             let text = format!(
                 "server {server} has promised epoch {promised}, but this server leads epoch \
-                 {epoch}: it cannot follow; if it repeats this for a tick, a later epoch begins"
+                 {epoch}: it cannot follow this leader; if it keeps trying for a tick, a new epoch will begin"
             );
             let line = Line::new(Level::WARN, text);
             self.lines.push(self.learners.limited(now_ms, server, LineKind::Newer, line));
         }
     }
 
-    /// Takes note of one thing that agreement asks for.
+    /// Logs and counts one output of the protocol core.
     pub fn note(&mut self, now: Now, output: &Output, view: &ZabView, stats: &EnsembleStats) {
         let now_ms = now.monotonic_ms;
         match output {
@@ -294,12 +294,12 @@ impl RoleLog {
                     catching_up.took_tree = true;
                 }
             }
-            // Votes, epochs and the like concern nobody but the servers.
+            // Not interesting to operators.
             _ => {}
         }
     }
 
-    /// Takes note of what a step has led to.
+    /// Logs and counts the result of a step.
     pub fn after_step(&mut self, now: Now, view: &ZabView, stats: &EnsembleStats) {
         if matches!(self.role, Role::Looking) && view.state == ServerState::Leading {
             let took_ms = now.monotonic_ms.saturating_sub(self.search_ms);
@@ -338,7 +338,7 @@ impl RoleLog {
             }
             Role::Learning { kind, .. } => {
                 let latency_ms = self.commit_latencies.appended(now, zxid, payload);
-                // Observers hear of txns that are agreed on already.
+                // Observers receive txns that are already committed.
                 if *kind == LearnerKind::Follower {
                     stats.proposals_received.add(1);
                     if let Some(latency_ms) = latency_ms {

@@ -1,16 +1,16 @@
-//! The audit log: a line for each change that somebody asked for, and what became of it.
+//! The audit log: one line for each requested change and its outcome.
 //! Apache: `ZKAuditProvider`, `AuditHelper`, `DataTree.deleteNodes`.
 //!
-//! In: requests of this server's clients with their replies, sessions that end, and the server's own start
-//! and stop. Out: lines of `key=value` with tabs between, in Apache's order and words, either in the
-//! server's log under the target `audit`, or in a file of their own. Deliberately not here: reads, and
-//! what clients of other servers do; only the ends of sessions are told by every server, as in Apache.
+//! In: requests of this server's clients with their replies, session ends, and the server's own start
+//! and stop. Out: lines of `key=value`, separated by tabs, in Apache's order and words, either in the
+//! server's log under the target `audit`, or in a separate file. Deliberately not here: reads, and
+//! requests of other servers' clients; only session ends are logged by every server, as in Apache.
 //!
-//! No line is lost without a word. A request whose reply never came to this server (it lost its leader, or
-//! the server stopped) is told with `result=invoked`. When the file cannot be written, lines wait in
-//! memory, see [`file`]; when there is no more room, what is missing is counted in the file itself, in the
+//! Lost lines are always reported. A request whose reply never reached this server (it lost its leader, or
+//! the server stopped) is logged with `result=invoked`. When the file cannot be written, lines wait in
+//! memory, see [`file`]; when the queue is full, lost lines are counted in the file itself, in the
 //! server's log and in a metric. Clients never wait for the audit log: a full disk for logs must not
-//! take a coordination service down.
+//! make a coordination service unavailable.
 
 pub mod file;
 mod line;
@@ -35,19 +35,19 @@ use line::{Fields, Outcome};
 
 pub(crate) use operations::Answer;
 
-/// The target of lines in the server's log.
+/// The target of the lines in the server's log.
 pub const TARGET: &str = "audit";
 
-/// Writes the lines.
+/// The audit log.
 #[derive(Debug)]
 pub struct Audit {
-    /// Who runs the server: what it does by itself is done in this name.
+    /// The OS user of the process, logged as the user of the server's own actions.
     server_user: String,
     file: Option<AuditFile>,
     lines: Counter,
 }
 
-/// Whose request it is.
+/// The client that sent a request.
 pub(crate) struct Client<'a> {
     pub session: SessionId,
     pub ids: &'a [Id],
@@ -55,16 +55,16 @@ pub(crate) struct Client<'a> {
     pub schemes: &'a Schemes,
 }
 
-/// A request as it came in.
+/// A request as it was received.
 pub(crate) struct AuditedRequest<'a> {
     pub op: OpCode,
-    /// With its header.
+    /// The payload with its header.
     pub payload: &'a Bytes,
-    /// The longest field that a request may have.
+    /// The limit for fields of a request.
     pub field_bytes_max: usize,
 }
 
-/// A session that is about to end, with the paths of its ephemerals and whether they are there.
+/// A session that is about to end, with the paths of its ephemerals and whether they exist.
 #[derive(Debug)]
 pub(crate) struct SessionEnd {
     session: SessionId,
@@ -72,44 +72,44 @@ pub(crate) struct SessionEnd {
 }
 
 impl Audit {
-    /// Lines go to this file, or to the server's log without one.
+    /// Opens the log: lines are written to this file, or to the server's log without one.
     ///
     /// # Errors
-    /// The file cannot be opened or made.
+    /// The file cannot be opened or created.
     pub fn open(path: Option<&Path>) -> io::Result<Self> {
         let (server_user, _) = process::user();
         let file = path.map(AuditFile::open).transpose()?;
         Ok(Audit { server_user, file, lines: Counter::default() })
     }
 
-    /// The server serves.
+    /// Logs a successful start.
     pub fn server_started(&self) {
         self.of_server("serverStart", Outcome::Success);
     }
 
-    /// It does not.
+    /// Logs a failed start.
     pub fn server_failed_to_start(&self) {
         self.of_server("serverStart", Outcome::Failure);
     }
 
-    /// It is about to stop.
+    /// Logs a stop.
     pub fn server_stops(&self) {
         self.of_server("serverStop", Outcome::Invoked);
     }
 
-    /// How many lines there were.
+    /// The number of lines.
     #[must_use]
     pub fn lines(&self) -> u64 {
         self.lines.get()
     }
 
-    /// How many of them are lost.
+    /// The number of lost lines.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.file.as_ref().map_or(0, AuditFile::lost)
     }
 
-    /// Writes what waits, and ends. What comes later goes to the server's log.
+    /// Writes the queued lines, and closes the file. Later lines are written to the server's log.
     pub fn close(&self) {
         if let Some(file) = &self.file {
             file.close();
@@ -121,7 +121,7 @@ impl Audit {
         self.write(&fields.line(outcome), outcome);
     }
 
-    /// A request was answered, or never will be.
+    /// Logs a request that was answered, or never will be.
     pub(crate) fn answered(
         &self,
         client: &Client<'_>,
@@ -144,7 +144,7 @@ impl Audit {
         }
     }
 
-    /// A session has ended.
+    /// Logs the end of a session.
     pub(crate) fn session_ended(&self, end: &SessionEnd) {
         for (path, outcome) in &end.ephemerals {
             let fields = Fields {
@@ -170,7 +170,7 @@ impl Audit {
     }
 }
 
-/// What a txn that is about to be applied will delete, if it ends a session that has ephemerals.
+/// The znodes that a txn will delete, if it ends a session that has ephemerals.
 pub(crate) fn session_end(entry: &Entry, tree: &Tree) -> Option<SessionEnd> {
     let Txn::CloseSession { ephemerals: listed } = &entry.txn else { return None };
     let session = entry.header.session;
@@ -183,14 +183,14 @@ pub(crate) fn session_end(entry: &Entry, tree: &Tree) -> Option<SessionEnd> {
     (!ephemerals.is_empty()).then_some(SessionEnd { session, ephemerals })
 }
 
-/// Everybody that a client has proven to be, by their names. Apache: `AuthUtil.getUsers`.
+/// The names of all authenticated ids of a client. Apache: `AuthUtil.getUsers`.
 fn users(client: &Client<'_>) -> Option<String> {
     let names = client.ids.iter().map(|id| client.schemes.user_name(id));
     let names: Vec<_> = names.filter(|name| !name.trim().is_empty()).collect();
     (!names.is_empty()).then(|| names.join(","))
 }
 
-/// The audit log that a configuration asks for.
+/// Opens the audit log of a configuration.
 pub(crate) fn from_config(
     config: &herdsman_config::Config,
 ) -> Result<Option<Arc<Audit>>, crate::StartError> {

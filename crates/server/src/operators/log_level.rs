@@ -1,7 +1,7 @@
-//! The log's level, to be changed while the server runs.
+//! The log level, which can be changed while the server runs.
 //!
-//! This crate writes log lines, but does not know where they go: whoever starts the process decides that
-//! and hands in the two functions. The admin server calls them.
+//! This crate writes log lines, but does not know where they go: the program that starts the server decides that
+//! and passes in the two functions. The admin server calls them.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::handle::ServerHandle;
 use crate::server::Server;
 
-/// Why a level cannot be set. The message says what would be right.
+/// Why a level cannot be set. The message describes valid levels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct BadLogLevel(pub String);
@@ -17,7 +17,7 @@ pub struct BadLogLevel(pub String);
 type Get = dyn Fn() -> String + Send + Sync;
 type Set = dyn Fn(&str) -> Result<(), BadLogLevel> + Send + Sync;
 
-/// A handle on the level of the process's log. Copies mean the same level.
+/// A handle to the log level of the process. Copies share the level.
 #[derive(Clone)]
 pub struct LogLevel {
     get: Arc<Get>,
@@ -39,30 +39,30 @@ impl LogLevel {
         LogLevel { get: Arc::new(get), set: Arc::new(set) }
     }
 
-    /// A level that nobody can change: for processes that keep no log.
+    /// A fixed level, for processes without a log.
     #[must_use]
     pub fn fixed(level: &'static str) -> Self {
         let refused = || BadLogLevel("the log level of this process cannot be changed".to_owned());
         Self::new(|| level.to_owned(), move |_| Err(refused()))
     }
 
-    /// What is logged now, for example `info` or `info,herdsman_server::clients::connection=debug`.
+    /// The current level, for example `info` or `info,herdsman_server::clients::connection=debug`.
     #[must_use]
     pub fn get(&self) -> String {
         (self.get)()
     }
 
-    /// Changes it, from the next line on.
+    /// Changes the level, from the next line on.
     ///
     /// # Errors
-    /// The text is no level; nothing is changed then.
+    /// The text is not a level; nothing was changed.
     pub fn set(&self, level: &str) -> Result<(), BadLogLevel> {
         (self.set)(level)
     }
 }
 
 impl Server {
-    /// Lets those who have a handle on the server change the process's log level. The first one counts.
+    /// Allows users of this handle to change the process's log level. Only the first call has an effect.
     pub fn use_log_level(&self, level: LogLevel) {
         if let Some(core) = self.core() {
             _ = core.log_level.set(level);
@@ -71,7 +71,7 @@ impl Server {
 }
 
 impl ServerHandle {
-    /// The process's log level; one that cannot be changed if the process has not said how.
+    /// The process's log level; a fixed one if the process has not set it.
     #[must_use]
     pub fn log_level(&self) -> LogLevel {
         self.core().log_level.get().cloned().unwrap_or_else(|| LogLevel::fixed("unknown"))

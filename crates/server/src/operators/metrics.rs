@@ -1,14 +1,14 @@
-//! Metrics: what an operator, a dashboard or an alarm can read off this server.
+//! Metrics for operators, dashboards and alerts.
 //! Apache: `ServerMetrics`, `ZooKeeperServer.registerMetrics`, `PrometheusMetricsProvider`.
 //!
-//! One table (`table.rs`) lists what Apache measures and we do, under Apache's names; it makes the word
-//! `mntr`, the admin server's `monitor`, what Prometheus scrapes and the list in docs/operating.md.
-//! What Apache has no name for (histograms, the process, the audit log) is in `own.rs`, and only for
-//! Prometheus. What Apache measures inside machinery that does not exist here (queues between its
-//! threads) is not in it.
+//! One table (`table.rs`) lists the metrics that Apache also has, under Apache's names; it generates the word
+//! `mntr`, the admin server's `monitor`, the Prometheus metrics and the list in docs/operating.md.
+//! Metrics without an Apache name (histograms, the process, the audit log) are in `own.rs`, and only for
+//! Prometheus. Metrics of Apache's internals that do not exist here (queues between its
+//! threads) are left out.
 //!
-//! In: a running server. Out: a list of [`Family`], plain data; [`prometheus_text`] and [`flat`] put it
-//! into the two forms that people know. Deliberately not here: HTTP.
+//! In: a running server. Out: a list of [`Family`], plain data; [`prometheus_text`] and [`flat`] format it.
+//! Deliberately not here: HTTP.
 
 mod family;
 mod flat;
@@ -41,17 +41,17 @@ pub(crate) struct Metric {
     pub source: Source,
 }
 
-/// Where its value comes from, and with that how it is shown.
+/// The source of its value, which also decides how it is shown.
 pub(crate) enum Source {
-    /// True at this moment.
+    /// The current value.
     Gauge(fn(&ServerGauges) -> i64),
-    /// The same of a member of an ensemble; others do not show it.
+    /// The same of a member of an ensemble; a standalone server does not show it.
     OfMember(fn(&MemberGauges) -> i64),
     /// The same of a leader.
     OfLeader(fn(&MemberGauges) -> i64),
-    /// True at this moment, with a fraction.
+    /// The current value, with a fraction.
     Ratio(fn(&ServerGauges) -> f64),
-    /// Counted since the start, or since the word `srst`.
+    /// A count since the start, or since the word `srst`.
     Counter(fn(&ServerStats) -> &Counter),
     /// Average, extremes, count and sum.
     Summary(fn(&ServerStats) -> &SharedDistribution),
@@ -59,15 +59,15 @@ pub(crate) enum Source {
     Detailed(fn(&ServerStats) -> &SharedDistribution),
 }
 
-/// Metrics of what cannot happen on this server: they are shown, because dashboards ask for them,
-/// and are 0.
+/// Metrics of events that cannot happen on this server: they are shown as 0, because dashboards
+/// query them.
 pub(crate) struct AlwaysZero {
     pub counters: &'static [&'static str],
     pub summaries: &'static [&'static str],
     pub detailed: &'static [&'static str],
 }
 
-/// Every metric of a server as it is now: Apache's, then our own.
+/// All current metrics of a server: Apache's, then our own.
 #[must_use]
 pub fn collect(server: &ServerHandle) -> Vec<Family> {
     let mut families = apache_families(&server.shared);
@@ -76,7 +76,7 @@ pub fn collect(server: &ServerHandle) -> Vec<Family> {
     families
 }
 
-/// Those that Apache has, under its names: what `mntr` and the admin server's `monitor` show.
+/// Metrics with Apache's names: those that `mntr` and the admin server's `monitor` show.
 #[must_use]
 pub fn collect_apache(server: &ServerHandle) -> Vec<Family> {
     apache_families(&server.shared)

@@ -1,8 +1,8 @@
-//! The log of slow requests: who asked for what, and where the time went. Apache has none.
+//! The log of slow requests: the client, the request, and how the time was spent. Apache has none.
 //!
-//! In: requests that are done, or given up. Out: a warning for each that took longer than
+//! In: requests that are answered or abandoned. Out: a warning for each that took longer than
 //! `herdsman.slowRequestMs`, but at most [`LINES_MAX`] in [`WINDOW`]: when everything is slow, more
-//! lines say no more. How many were left out is told by the first line afterwards.
+//! lines add nothing. The first line afterwards says how many were suppressed.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -19,27 +19,27 @@ use herdsman_runtime::LineLimit;
 const LINES_MAX: u32 = 10;
 /// Length of a window.
 const WINDOW: Duration = Duration::from_secs(10);
-/// Letters of a path that are shown.
+/// Characters of a path that are shown.
 const PATH_LETTERS_MAX: usize = 256;
 
-/// What is too slow, and what was told about it lately.
+/// The threshold and the rate limiter of the slow-request log.
 #[derive(Debug)]
 pub(crate) struct SlowRequests {
     threshold_us: u64,
     lines: Mutex<LineLimit>,
 }
 
-/// A request that took long.
+/// A slow request.
 pub(crate) struct SlowRequest<'a> {
     pub op: OpCode,
-    /// As it came, without its header; the end may be missing.
+    /// The payload without its header; may be truncated.
     pub body: &'a [u8],
-    /// The length of all of it.
+    /// The full length.
     pub bytes: usize,
     pub session: SessionId,
     pub peer: SocketAddr,
     pub took_us: u64,
-    /// What it spent its time with.
+    /// The durations of its stages.
     pub stages: &'a [(&'static str, u64)],
 }
 
@@ -50,23 +50,23 @@ impl Default for SlowRequests {
 }
 
 impl SlowRequests {
-    /// Tells of requests that take longer; of none without a threshold.
+    /// Logs requests above this threshold; `None` disables the log.
     pub fn above(threshold_ms: Option<NonZeroU32>) -> Self {
         let threshold_us = threshold_ms.map_or(u64::MAX, |ms| u64::from(ms.get()) * 1000);
         SlowRequests { threshold_us, lines: Mutex::new(LineLimit::new(LINES_MAX, WINDOW)) }
     }
 
-    /// Whether anything is ever told.
+    /// Whether the log is enabled.
     pub fn is_on(&self) -> bool {
         self.threshold_us != u64::MAX
     }
 
-    /// Whether a request that took so long is one of them.
+    /// Whether a duration is above the threshold.
     pub fn is_slow(&self, took_us: u64) -> bool {
         took_us > self.threshold_us
     }
 
-    /// Tells of a request.
+    /// Logs a request.
     pub fn log(&self, now_us: u64, slow: &SlowRequest<'_>) {
         let now = Duration::from_micros(now_us);
         let Some(left_out) = self.lines.lock().admit(now) else { return };
@@ -87,12 +87,12 @@ impl SlowRequests {
     }
 }
 
-/// As much of a request's path as a line of the log has; empty if it has none.
+/// The part of a request's path that is logged; empty if it has none.
 pub(crate) fn shown_path(op: OpCode, body: &[u8]) -> String {
     path_of(op, body).map(|path| shortened(&path).into_owned()).unwrap_or_default()
 }
 
-/// The path that a request begins with, if it is of that kind.
+/// The path at the beginning of a request, if it is of such a kind.
 fn path_of(op: OpCode, body: &[u8]) -> Option<Cow<'_, str>> {
     match op {
         OpCode::Multi

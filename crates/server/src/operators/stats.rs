@@ -1,6 +1,6 @@
 //! Counters of one server and of each connection. Apache: `ServerStats`, `ServerCnxn`.
 //!
-//! Each counter has one meaning and is written where that thing happens; four-letter words and
+//! Each counter has one meaning and is updated where the event happens; four-letter words and
 //! metrics only read. Latencies are in whole milliseconds, as Apache reports them; histograms, which
 //! Apache does not have, are in microseconds.
 
@@ -19,15 +19,15 @@ pub use ensemble::EnsembleStats;
 pub use events::{count_events, is_event};
 pub use histogram::{Histogram, HistogramReading};
 
-/// Bytes in front of each frame that say how long it is; sizes of replies leave them out.
+/// Bytes of the length field of a frame, which sizes of replies do not include.
 pub(crate) const LENGTH_BYTES: u64 = 4;
 
-/// A number that only grows, until somebody resets it.
+/// A monotonic counter that an operator can reset.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds.
+    /// Adds to the counter.
     pub fn add(&self, count: u64) {
         self.0.fetch_add(count, Ordering::Relaxed);
     }
@@ -38,7 +38,7 @@ impl Counter {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Back to nothing.
+    /// Resets the counter.
     pub fn reset(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
@@ -47,7 +47,7 @@ impl Counter {
 /// Minimum, maximum, sum and count of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Series {
-    /// How many.
+    /// The number of values.
     pub count: u64,
     /// Their sum.
     pub sum: u64,
@@ -115,13 +115,13 @@ impl SharedSeries {
         self.0.lock().add_many(value, times);
     }
 
-    /// A copy.
+    /// Returns a copy of the series.
     #[must_use]
     pub fn get(&self) -> Series {
         *self.0.lock()
     }
 
-    /// Back to nothing.
+    /// Resets the series.
     pub fn reset(&self) {
         *self.0.lock() = Series::default();
     }
@@ -148,13 +148,13 @@ pub struct ServerStats {
     pub response_bytes: Counter,
     /// Bytes of one reply or event.
     pub response_size: SharedSeries,
-    /// The last reply's bytes.
+    /// Bytes of the last reply.
     pub last_response_bytes: AtomicU64,
     /// Requests that wait for the log, or behind one that does.
     pub outstanding: AtomicU64,
-    /// Connections with a session asked for.
+    /// Connections that requested a session.
     pub connection_requests: Counter,
-    /// Sessions that were taken up again.
+    /// Sessions that were resumed.
     pub connection_revalidations: Counter,
     /// Connections refused by a limit.
     pub connections_rejected: Counter,
@@ -162,37 +162,37 @@ pub struct ServerStats {
     pub connections_dropped: Counter,
     /// Tokens missing in the bucket for new sessions, at each of them.
     pub connection_token_deficit: SharedDistribution,
-    /// Connections that never got a session in time.
+    /// Connections that got no session in time.
     pub sessionless_expired: Counter,
-    /// Sessions that ended by themselves.
+    /// Sessions that expired.
     pub sessions_expired: Counter,
-    /// Credentials that were refused.
+    /// Rejected credentials.
     pub auth_failed: Counter,
-    /// Clients that looked for this ensemble by name.
+    /// `ensemble` logins that named this ensemble.
     pub ensemble_auth_fitted: Counter,
-    /// Clients that looked for another one.
+    /// `ensemble` logins that named another ensemble.
     pub ensemble_auth_failed: Counter,
-    /// Clients that gave no name, or for which none is set.
+    /// `ensemble` logins without a name, or without a configured one.
     pub ensemble_auth_skipped: Counter,
     /// TLS handshakes that failed.
     pub tls_handshakes_failed: Counter,
-    /// TLS connections refused because too many handshakes were under way.
+    /// TLS connections rejected because too many handshakes were in progress.
     pub tls_handshakes_refused: Counter,
-    /// Requests that cost their connection by their size.
+    /// Requests whose size closed their connection.
     pub large_requests_rejected: Counter,
     /// Requests answered with `ThrottledOp`.
     pub throttled_ops: Counter,
-    /// Connections closed because of a frame that is too long, or is none.
+    /// Connections closed because of an oversized or malformed frame.
     pub frames_refused: Counter,
     /// Connections closed because their client does not read.
     pub slow_readers_closed: Counter,
-    /// Requests refused because they would set a watch too many.
+    /// Requests rejected because they would set too many watches.
     pub watches_refused: Counter,
     /// Replies that were too large.
     pub replies_refused: Counter,
-    /// How often a connection was not read for a while.
+    /// How often reading from a connection was paused.
     pub read_pauses: ReadPauseCounters,
-    /// Requests that took longer than an operator likes.
+    /// Requests above the threshold of the slow-request log.
     pub slow_requests: Counter,
     /// Time of one log sync.
     pub fsync: SharedDistribution,
@@ -204,7 +204,7 @@ pub struct ServerStats {
     pub snapshot: SharedDistribution,
     /// Snapshots that failed.
     pub snapshot_errors: Counter,
-    /// Snapshots asked for over HTTP that came too soon after one.
+    /// Snapshots rejected because another one was requested over HTTP too recently.
     pub snapshots_too_soon: Counter,
     /// What the scrubber has read and found.
     pub scrub: ScrubStats,
@@ -212,7 +212,7 @@ pub struct ServerStats {
     pub restore: SharedDistribution,
     /// Restores that failed.
     pub restore_errors: Counter,
-    /// Restores that came too soon after one.
+    /// Restores rejected because another one was requested too recently.
     pub restores_too_soon: Counter,
     /// Time to load the tree at the start, snapshot and log.
     pub startup_load: SharedDistribution,
@@ -222,29 +222,29 @@ pub struct ServerStats {
     pub startup_txns_load: SharedDistribution,
     /// Txns replayed at the start.
     pub startup_txns: SharedDistribution,
-    /// Events told to watchers.
+    /// Events sent to watchers.
     pub events_sent: Counter,
     /// Bytes of those events.
     pub watch_bytes: Counter,
-    /// Watchers told of one creation.
+    /// Watchers notified of one creation.
     pub watchers_of_created: SharedDistribution,
-    /// Watchers told of one deletion.
+    /// Watchers notified of one deletion.
     pub watchers_of_deleted: SharedDistribution,
-    /// Watchers told of one change of data.
+    /// Watchers notified of one change of data.
     pub watchers_of_changed: SharedDistribution,
-    /// Watchers told of one change of children.
+    /// Watchers notified of one change of children.
     pub watchers_of_children: SharedDistribution,
     /// Digests that did not match while a log was replayed.
     pub digest_mismatches: Counter,
-    /// Failures after which the log takes no more.
+    /// Failures after which the log accepts no more txns.
     pub unrecoverable_errors: Counter,
-    /// What only a member of an ensemble counts.
+    /// Counters of a member of an ensemble.
     pub ensemble: EnsembleStats,
-    /// Durations in microseconds; the word `srst` leaves them alone.
+    /// Durations in microseconds; the word `srst` does not reset them.
     pub durations: Durations,
 }
 
-/// How often a connection was not read for a while, by the limit that it waited for.
+/// How often reading from a connection was paused, by the limit that was reached.
 #[derive(Debug, Default)]
 pub struct ReadPauseCounters {
     /// `herdsman.requestsPerConnectionMax`.
@@ -268,30 +268,31 @@ pub struct ScrubStats {
     pub passes: Counter,
     /// When the last complete pass ended, in milliseconds since 1970; 0 before.
     pub last_pass_ms: AtomicU64,
-    /// Files that are damaged.
+    /// Damaged files.
     pub damaged_files: AtomicU64,
-    /// Of them, those that a start would need.
+    /// Of these, files that a start would need.
     pub needed_files: AtomicU64,
 }
 
-/// Histograms of what clients wait for.
+/// Histograms of latencies.
 #[derive(Debug, Default)]
 pub struct Durations {
-    /// From a read's turn to its reply in the output of its connection; of a `sync` from its arrival.
+    /// From the moment when a read can be served, or from the arrival of a `sync`, to its reply in the output of its
+    /// connection.
     pub read: Histogram,
     /// From a write's arrival to its reply in the output of its connection.
     pub write: Histogram,
     /// One sync of the log.
     pub fsync: Histogram,
-    /// From a txn's way to the log of a standalone server until it is durable. See
+    /// From the moment when a txn is queued for the log of a standalone server until it is durable. See
     /// [`EnsembleStats::commit`] for members of an ensemble.
     pub commit: Histogram,
-    /// From the change that makes an event to the moment when all its bytes are with the socket.
+    /// From a change until all bytes of its event are written to the socket.
     pub watch: Histogram,
 }
 
 impl ServerStats {
-    /// What the word `srst` resets: all but what is true at this moment. Apache keeps the number of
+    /// What the word `srst` resets: everything but current values. Apache keeps the number of
     /// failed authentications, too.
     pub fn reset(&self) {
         self.latency.reset();
@@ -367,21 +368,21 @@ impl ServerStats {
         ]
     }
 
-    /// A reply was sent, a frame of so many bytes.
+    /// Counts a reply of this many bytes.
     pub fn responded(&self, frame_bytes: u64) {
         let mut frames = Series::default();
         frames.add(frame_bytes.saturating_sub(LENGTH_BYTES));
         self.responded_many(&frames, frames.max);
     }
 
-    /// Replies were sent: their bytes without the frames' lengths, and the last one's.
+    /// Counts replies: their bytes without the frames' lengths, and the last one's.
     pub fn responded_many(&self, replies: &Series, last_bytes: u64) {
         self.response_bytes.add(replies.sum);
         self.response_size.merge(replies);
         self.last_response_bytes.store(last_bytes, Ordering::Relaxed);
     }
 
-    /// An event was sent to so many watchers, a frame of so many bytes each.
+    /// Counts an event sent to `watchers` watchers, `bytes` each.
     pub fn sent_events(&self, frame_bytes: u64, watchers: u64) {
         let bytes = frame_bytes.saturating_sub(LENGTH_BYTES);
         self.events_sent.add(watchers);
@@ -406,7 +407,7 @@ pub struct ConnStats {
     pub timeout_ms: i32,
     /// The last request answered.
     pub last_op: Option<OpCode>,
-    /// Its number.
+    /// Its xid.
     pub last_xid: Xid,
     /// The zxid of its reply.
     pub last_zxid: Zxid,
@@ -414,11 +415,11 @@ pub struct ConnStats {
     pub last_response_ms: u64,
     /// How long it took.
     pub last_latency_ms: u64,
-    /// Of all its requests.
+    /// The latencies of all its requests.
     pub latency: Series,
-    /// When it asked for a new session, until it has one.
+    /// When it requested a new session, until it has one.
     pub opening_since_ms: Option<u64>,
-    /// It asked a four-letter word and is not read any more.
+    /// Whether it has sent a four-letter word and is not read any more.
     pub asked_word: bool,
 }
 
@@ -456,19 +457,19 @@ impl ConnStats {
         };
     }
 
-    /// The session is established. If it is a new one, that counts as an answered request, and the
-    /// time it took is the result.
+    /// Records that the session is established. If it is a new one, that counts as an answered request, and the
+    /// time it took is returned.
     pub fn opened(&mut self, zxid: Zxid, now_ms: u64) -> Option<u64> {
         let since_ms = self.opening_since_ms.take()?;
         self.answered(OpCode::CreateSession, Xid(0), zxid, since_ms, now_ms);
         Some(self.last_latency_ms)
     }
 
-    /// A request was answered.
+    /// Records an answered request.
     pub fn answered(&mut self, op: OpCode, xid: Xid, zxid: Zxid, since_ms: u64, now_ms: u64) {
         let latency_ms = now_ms.saturating_sub(since_ms);
         self.last_op = Some(op);
-        // Pings and the like have negative numbers; the last real request is of interest.
+        // Pings and the like have negative numbers; the last real request is more useful.
         if xid.0 >= 0 {
             self.last_xid = xid;
         }

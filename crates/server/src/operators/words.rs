@@ -1,13 +1,13 @@
-//! Four-letter words: what an operator types into the client port. Apache: `FourLetterCommands`.
+//! Four-letter words, which operators send to the client port. Apache: `FourLetterCommands`.
 //!
-//! In: the first four bytes of a connection and what follows them. Out: the whole answer as text,
-//! after which the connection closes. One table says which words there are; it makes the dispatch
-//! and the list in docs/operating.md. Whether a word may be asked is decided by the caller
+//! In: the first four bytes of a connection and the bytes after them. Out: the answer as text,
+//! after which the connection closes. One table defines the words; it generates the dispatch
+//! and the list in docs/operating.md. The caller decides whether a word may be used
 //! (`4lw.commands.whitelist`).
 //!
 //! Answers are Apache 3.9.5's, byte for byte where the values are equal; lists that Apache prints in
-//! the order of its hash tables are sorted here. What an answer needs is collected first, under
-//! the locks of the node and the tree, and put into words after they are released.
+//! the order of its hash tables are sorted here. The data for an answer is collected first, under
+//! the locks of the node and the tree, and formatted after they are released.
 
 mod connections;
 mod dump;
@@ -32,26 +32,26 @@ use herdsman_node::ServesAs;
 
 use crate::clients::io_threads::ServerContext;
 
-/// What most words answer while the server starts or stops.
+/// The answer of most words while the server starts or stops.
 const NOT_SERVING: &str = "This ZooKeeper instance is not currently serving requests\n";
-/// Apache's writer hands on so many characters at a time, each as a packet of its own.
+/// Apache sends answers in packets of this many characters.
 const PACKET_BYTES: usize = 8192;
 
 /// A word.
 struct Word {
     /// The first bytes of the connection.
     bytes: [u8; 4],
-    /// What it answers, in a sentence.
+    /// One sentence about its answer.
     about: &'static str,
-    /// How many bytes belong to it behind the first four.
+    /// The number of bytes that follow the first four.
     operand_bytes: usize,
-    /// What it answers while the server stops; `None` if that makes no difference.
+    /// Its answer while the server does not serve; `None` if that makes no difference.
     not_serving: Option<&'static str>,
     /// Its answer; the second argument is what followed the word.
     answer: fn(&ServerContext, &[u8]) -> String,
 }
 
-/// All of them, in the order of their names.
+/// All words, ordered by name.
 static TABLE: [Word; 19] = [
     word(b"conf", "The configuration in use.", |shared, _| status::conf(shared)),
     word(b"cons", "Every connection with its session, last request and latencies.", |shared, _| {
@@ -97,15 +97,19 @@ static TABLE: [Word; 19] = [
     word(b"srvr", "Version, latencies, counts, last zxid and role.", |shared, _| {
         status::srvr(shared)
     }),
-    word(b"stat", "The same, and every connection.", |shared, _| status::stat(shared)),
+    word(b"stat", "Like `srvr`, and every connection.", |shared, _| status::stat(shared)),
     Word {
         not_serving: None,
         operand_bytes: 8,
-        ..word(b"stmk", "Sets the trace mask to the eight bytes that follow.", set_trace_mask)
+        ..word(b"stmk", "Sets the trace mask (has no effect here).", set_trace_mask)
     },
-    word(b"wchc", "Watches for data by session. Can be long.", |shared, _| watches::wchc(shared)),
-    word(b"wchp", "Watches for data by path. Can be long.", |shared, _| watches::wchp(shared)),
-    word(b"wchs", "Numbers of connections that watch data and of watched paths.", |shared, _| {
+    word(b"wchc", "Data watches by session; the answer can be long.", |shared, _| {
+        watches::wchc(shared)
+    }),
+    word(b"wchp", "Data watches by path; the answer can be long.", |shared, _| {
+        watches::wchp(shared)
+    }),
+    word(b"wchs", "Numbers of connections with data watches and of watched paths.", |shared, _| {
         watches::wchs(shared)
     }),
     Word {
@@ -116,7 +120,7 @@ static TABLE: [Word; 19] = [
     },
 ];
 
-/// "Interrupt the process", as telnet says it.
+/// Telnet's code for an interrupted process.
 const TELNET_CLOSE: [u8; 4] = [0xff, 0xf4, 0xff, 0xfd];
 
 const fn word(
@@ -132,7 +136,7 @@ const fn word(
 pub struct Command(&'static Word);
 
 impl Command {
-    /// The command for the first four bytes of a connection.
+    /// The command with these first four bytes.
     #[must_use]
     pub fn of(bytes: [u8; 4]) -> Option<Self> {
         TABLE.iter().find(|word| word.bytes == bytes).map(Command)
@@ -165,18 +169,18 @@ pub(crate) fn answer(shared: &ServerContext, command: Command, rest: &[u8]) -> S
     }
 }
 
-/// As in Apache a leader that takes no clients (`leaderServes=no`) answers most words to nobody.
+/// As in Apache, a leader that serves no clients (`leaderServes=no`) does not answer most words.
 fn is_serving(shared: &ServerContext) -> bool {
     !shared.stopping.load(Ordering::Acquire)
         && shared.core.with_node(herdsman_node::Node::serves_clients)
 }
 
-/// As what the server serves.
+/// The current role.
 fn role(shared: &ServerContext) -> Option<ServesAs> {
     shared.core.with_node(herdsman_node::Node::serves_as)
 }
 
-/// Apache's word for the role; a server that has just lost it is not asked.
+/// Apache's word for the role.
 fn role_name(shared: &ServerContext) -> &'static str {
     match role(shared) {
         Some(ServesAs::Standalone) | None => "standalone",
@@ -187,7 +191,7 @@ fn role_name(shared: &ServerContext) -> &'static str {
     }
 }
 
-/// How many packets Apache would count for an answer.
+/// The number of packets that Apache would count for an answer.
 pub(crate) fn packets(text: &str) -> u64 {
     text.len().div_ceil(PACKET_BYTES) as u64
 }

@@ -1,5 +1,5 @@
-//! Keys and certificates of this server: settings → TLS contexts, and the thread that reads changed files
-//! again. Apache: `X509Util` and its `FileChangeWatcher`.
+//! Keys and certificates of this server: creates TLS contexts from the settings, and a thread that reloads changed
+//! files. Apache: `X509Util` and its `FileChangeWatcher`.
 
 use std::io;
 use std::path::Path;
@@ -22,10 +22,10 @@ use herdsman_quorum::security::{
 };
 use herdsman_runtime::spawn;
 
-/// How often the files are looked at.
+/// How often the files are checked.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is loaded when a server starts.
+/// The TLS contexts of a server.
 #[derive(Default)]
 pub(crate) struct Certificates {
     /// For the client port.
@@ -35,10 +35,10 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Reads the files of all ports that are to speak TLS.
+    /// Reads the files of all ports that use TLS.
     pub fn load(config: &Config) -> Result<Self, StartError> {
         let security = &config.quorum_security;
-        // A member without others may have no key: see `QuorumProtection::keyless`.
+        // A single member may have no key: see `QuorumProtection::keyless`.
         let between_servers = config.mode != Mode::Standalone
             && (security.tls || security.port_unification)
             && config.quorum_tls.key_store.is_some();
@@ -54,7 +54,7 @@ impl Certificates {
         })
     }
 
-    /// Looks after the files, where that is wanted.
+    /// Starts watching the files, if so configured.
     pub fn watch(&self, config: &Config) -> io::Result<Option<CertificateWatch>> {
         let (clients, servers) = (self.clients.clone(), self.servers.clone());
         let clients = clients.filter(|_| config.client_tls.reload_certificates);
@@ -67,7 +67,7 @@ impl Certificates {
         (!watched.is_empty()).then(|| CertificateWatch::start(watched)).transpose()
     }
 
-    /// How the connections between servers are protected.
+    /// The protection of the connections between servers.
     pub fn quorum_protection(&self, config: &Config, logins: &Logins) -> QuorumProtection {
         let security = &config.quorum_security;
         let tls = self.servers.clone().map(|context| QuorumTls {
@@ -106,10 +106,10 @@ fn load(tls: &Tls, side: Side, purpose: &'static str) -> Result<Arc<TlsContext>,
     Ok(Arc::new(context))
 }
 
-/// What is set for one kind of ports, for whoever opens one.
+/// The TLS settings of one kind of ports.
 ///
 /// # Errors
-/// A protocol or a kind of store that is not known.
+/// A protocol or a kind of store is unknown.
 pub fn tls_settings(tls: &Tls) -> Result<TlsSettings, TlsError> {
     Ok(TlsSettings {
         key_store: store(
@@ -148,7 +148,7 @@ fn store(
     kind: Option<&str>,
 ) -> Result<Option<StoreSettings>, TlsError> {
     let Some(location) = location else { return Ok(None) };
-    // If both are set the file counts, as in Apache.
+    // If both are set, the file is used, as in Apache.
     let password = match (password_file, password) {
         (Some(path), _) => Password::InFile(path.to_owned()),
         (None, Some(secret)) => Password::Given(secret.clone()),
@@ -158,7 +158,7 @@ fn store(
     Ok(Some(StoreSettings { location: location.to_owned(), password, kind }))
 }
 
-/// `protocol` is the newest one spoken, as in Java; `protocols` names them all.
+/// `protocol` is the newest version, as in Java; `protocols` names all of them.
 fn protocols(tls: &Tls) -> Result<Vec<Protocol>, TlsError> {
     if !tls.protocols.is_empty() {
         return tls.protocols.iter().map(|name| name.parse()).collect();
@@ -169,14 +169,14 @@ fn protocols(tls: &Tls) -> Result<Vec<Protocol>, TlsError> {
     })
 }
 
-/// The thread that looks after the files.
+/// The thread that watches the files.
 pub(crate) struct CertificateWatch {
     stop: Arc<(Mutex<bool>, Condvar)>,
     handle: JoinHandle<()>,
 }
 
 impl CertificateWatch {
-    /// Watches the files of these contexts, each with words for what it is used for.
+    /// Watches the files of these contexts, each with a description of its use.
     fn start(contexts: Vec<(&'static str, Arc<TlsContext>)>) -> io::Result<Self> {
         let stop = Arc::new((Mutex::new(false), Condvar::new()));
         let stopped = Arc::clone(&stop);
@@ -201,14 +201,14 @@ impl CertificateWatch {
     }
 }
 
-/// Reads again what has changed.
+/// Reloads changed files.
 fn look(purpose: &str, context: &TlsContext) {
     match context.reload_if_changed() {
         Ok(Reload::Unchanged) => {}
         Ok(Reload::Reloaded) => {
             info!("reloaded the certificates {purpose}; new connections use them");
             for warning in context.warnings() {
-                warn!("certificates {purpose}: {warning}");
+                warn!("TLS {purpose}: {warning}");
             }
         }
         Err(error) => warn!(

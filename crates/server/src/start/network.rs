@@ -1,4 +1,4 @@
-//! What a configuration says about the network between servers.
+//! The settings of the network between servers, from the configuration.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use herdsman_proto::limits::CONNECTION_IDS_BYTES_MAX;
 use herdsman_quorum::NetworkSettings;
 use herdsman_quorum::security::QuorumProtection;
 
-/// A leader that was elected listens soon or never: then it is better to look for another one.
+/// A leader that was elected listens soon or never: after this many attempts, looking for another one is better.
 const CONNECT_TRIES_MAX: NonZeroU32 = NonZeroU32::new(10).expect("is not 0");
 /// Unsent bytes of one link besides what clients have in flight: a second of a fast disk's log.
 const QUEUE_BYTES_MAX: usize = 64 << 20;
 
-/// What a configuration says; `None` if it is not for an ensemble.
+/// The network settings of a configuration; `None` if it is not for an ensemble.
 pub(crate) fn network_settings(config: &Config) -> Option<NetworkSettings> {
     let Mode::Ensemble { my_id, .. } = config.mode else {
         return None;
@@ -51,9 +51,9 @@ pub(crate) fn network_settings(config: &Config) -> Option<NetworkSettings> {
     })
 }
 
-/// A learner's requests wait here, and a leader's proposals. What clients of one server may have in flight must
-/// find room, with their ids: else they could cost a server its link by writing fast. The ids are counted among the
-/// bytes of requests; what is added for them is for connections of which each has one request in flight, which
+/// A learner's requests are queued here, and a leader's proposals. What clients of one server may have in flight must
+/// fit, with their ids: otherwise they could make the server lose its link by writing fast. The ids are counted among
+/// the bytes of requests; what is added for them is for connections with one request in flight each, which
 /// wait for no limit.
 fn queue_bytes_max(limits: &Limits) -> usize {
     let requests = super::settings::request_bytes_max(limits);

@@ -1,7 +1,7 @@
 //! The key of session passwords, from its file.
 //!
-//! In: `herdsman.sessionKeyFile` and `herdsman.sessionPasswords`. Out: what the node is told, or why it cannot
-//! be. White space around the secret does not count, so that a line break at the end of the file makes no
+//! In: `herdsman.sessionKeyFile` and `herdsman.sessionPasswords`. Out: the key for the node, or an error.
+//! White space around the secret is ignored, so that a line break at the end of the file makes no
 //! difference between two servers.
 
 use std::fs::File;
@@ -16,10 +16,10 @@ use herdsman_config::{Config, SessionPasswordUse};
 /// A longer file is probably the wrong file.
 const FILE_BYTES_MAX: usize = 4096;
 
-/// Why there is no key.
+/// Why no key can be loaded.
 #[derive(Debug, Error)]
 pub enum SessionKeyError {
-    /// Passwords are to be made with a key, and there is none.
+    /// The setting requires a key, and no file is configured.
     #[error("herdsman.sessionPasswords needs a key: set herdsman.sessionKeyFile")]
     NoFile,
     /// The file cannot be read.
@@ -30,7 +30,7 @@ pub enum SessionKeyError {
         /// The I/O error.
         source: io::Error,
     },
-    /// The file does not hold a key of valid length.
+    /// The file does not contain a key of valid length.
     #[error(
         "the session key file {path} has {found}; a key has {} to {FILE_BYTES_MAX} bytes: create one with \
          `head -c 32 /dev/urandom | base64` and copy it to all servers (herdsman.sessionKeyFile)",
@@ -40,7 +40,7 @@ pub enum SessionKeyError {
     Length {
         /// The file.
         path: PathBuf,
-        /// How much there is, in words.
+        /// The length of its contents, as text.
         found: String,
     },
 }

@@ -1,4 +1,4 @@
-//! Configuration → what each part of the server is told. Nothing below `server` sees a [`Config`].
+//! Converts the configuration into the settings of each part of the server. Nothing below `server` sees a [`Config`].
 
 use std::hash::{BuildHasher, RandomState};
 use std::num::{NonZeroU32, NonZeroU64};
@@ -40,26 +40,26 @@ const STANDALONE_ID: u8 = 1;
 const READ_ONLY_AFTER_MS_MIN: u64 = 2000;
 /// Txns in one sync, when the configuration sets no limit.
 const BATCH_TXNS_MAX: usize = 1000;
-/// How long to wait for better votes once a quorum agrees and somebody has not been heard of. A few
+/// How long to wait for better votes once a quorum agrees and some voter has not answered yet. A few
 /// round trips in a data centre; Apache waits 200 ms.
 const FINALIZE_WAIT_MS: u64 = 30;
-/// Txns of one epoch: a million less than the counter can tell apart, so that none is ever at a loss.
+/// Txns of one epoch: a million less than the counter can hold, so that it never overflows.
 const EPOCH_TXNS_MAX: u32 = u32::MAX - (1 << 20);
-/// Txns that a leader keeps for learners at least, as Apache does.
+/// The minimum number of txns that a leader keeps for learners, as in Apache.
 const HISTORY_TXNS_MIN: usize = 500;
-/// Bytes of them at the most.
+/// The maximum size of these txns.
 const HISTORY_BYTES_MAX: usize = 32 << 20;
-/// Packets that may wait while a learner's disk works.
+/// Bytes of packets that may be queued while a learner's disk is busy.
 const PARKED_PACKET_BYTES_MAX: usize = 256 << 20;
-/// What Apache's word `gtmk` answers when nobody has set a mask.
+/// The trace mask that `gtmk` returns by default.
 pub(crate) const TRACE_MASK_DEFAULT: u64 = 306;
 
-/// A seed that nobody outside can know.
+/// A seed that clients cannot predict.
 pub(crate) fn random_seed() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }
 
-/// One thread a core, but not so many that they only get in each other's way.
+/// One thread per core, up to a limit beyond which more threads do not help.
 pub(crate) fn io_threads() -> usize {
     std::thread::available_parallelism().map_or(2, usize::from).clamp(1, 16)
 }
@@ -105,7 +105,7 @@ pub(crate) fn tree_options(config: &Config, hash_seed: u64) -> TreeOptions {
     }
 }
 
-/// The largest reply to a read.
+/// The limit for replies to reads.
 pub(crate) fn reply_bytes_max(config: &Config) -> usize {
     const MOST: usize = 1 << 30;
     let wanted = config.limits.reply_bytes_max;
@@ -142,7 +142,7 @@ pub(crate) fn node_settings(
             LeaderServes::ServersOnly
         },
         local_sessions: local_sessions(config),
-        // There is nothing to read before a leader's tree is here.
+        // There is nothing to read before a leader's tree was received.
         read_only_after_ms: (config.read_only_mode && files == FilesState::Whole)
             .then(|| read_only_after_ms(config)),
         epoch_txns_max: EPOCH_TXNS_MAX,
@@ -160,7 +160,7 @@ fn local_sessions(config: &Config) -> LocalSessions {
     }
 }
 
-/// What new sessions are; a standalone server has no local ones.
+/// The kind of new sessions; a standalone server has no local ones.
 pub(crate) fn new_session_scope(config: &Config) -> SessionScope {
     match (config.mode, local_sessions(config)) {
         (Mode::Standalone, _) | (_, LocalSessions::Off) => SessionScope::Global,
@@ -170,7 +170,7 @@ pub(crate) fn new_session_scope(config: &Config) -> SessionScope {
     }
 }
 
-/// Apache's time of grace: a server that looks for a leader this long is cut off from the others.
+/// Apache's grace period: a server that looks for a leader for this long is cut off from the ensemble.
 fn read_only_after_ms(config: &Config) -> u64 {
     READ_ONLY_AFTER_MS_MIN.max(u64::from(config.sessions.tick_ms))
 }
@@ -259,7 +259,7 @@ pub(crate) fn conn_limits(config: &Config) -> ConnLimits {
     }
 }
 
-/// Bytes of requests of all connections.
+/// The limit for bytes of requests of all connections.
 pub(crate) fn request_bytes_max(limits: &Limits) -> u64 {
     limits.request_bytes_max.map_or(u64::MAX, NonZeroU64::get)
 }
@@ -325,7 +325,7 @@ pub(crate) fn snapshot_policy(
     SnapshotPolicy::new(txns_max, log_bytes_max, txns_replayed, requests)
 }
 
-/// `None` if nothing is read in the background.
+/// `None` if scrubbing is disabled.
 pub(crate) fn scrub_settings(config: &Config, keeper: &DiskKeeper) -> Option<ScrubSettings> {
     Some(ScrubSettings {
         config: config.storage.scrub?,

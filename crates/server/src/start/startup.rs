@@ -1,4 +1,4 @@
-//! From a data directory to a tree, with a word about the progress when it takes long.
+//! Recovers the tree from the data directory, and logs progress if that takes long.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,17 +19,17 @@ use crate::start::repair::FilesState;
 use herdsman_config::{Config, DynamicFiles, Mode, check_directories};
 use herdsman_runtime::millis;
 
-/// A start that takes longer says how far it is, this often.
+/// Interval of progress lines during a long start.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 
-/// Makes and locks the directories.
+/// Creates and locks the directories.
 pub(crate) fn open_dirs(
     disk: &dyn Disk,
     config: &Config,
     dirs: &Dirs,
 ) -> Result<DirLock, StartError> {
     let storage = &config.storage;
-    // Recovery finishes a restore that was decided on. What it removes and replaces must not prevent the start.
+    // Recovery completes a committed restore. Files that it removes and replaces must not prevent the start.
     let is_restoring = matches!(replace::pending(disk, dirs), Ok(Some(_)));
     if !is_restoring {
         check_directories(storage)?;
@@ -39,8 +39,8 @@ pub(crate) fn open_dirs(
     disk.create_dir(&dirs.data).map_err(|source| made(&dirs.data, source))?;
     disk.create_dir(&dirs.log).map_err(|source| made(&dirs.log, source))?;
     let lock = lock_dirs(disk, &storage.data_dir, &storage.log_dir, dirs, std::process::id())?;
-    // A standalone server needs no epochs, but files that cannot be read are a sign that more than they may
-    // be damaged. A member restores them from their copies, or does not vote.
+    // A standalone server needs no epochs, but unreadable files indicate that more may be damaged.
+    // A member restores them from their copies, or does not vote.
     if !is_restoring && matches!(config.mode, Mode::Standalone) {
         for file in [EpochFile::Current, EpochFile::Accepted] {
             read_epoch(disk, &dirs.data, file)?;
@@ -49,19 +49,19 @@ pub(crate) fn open_dirs(
     Ok(lock)
 }
 
-/// Whether a member of an ensemble does what it can about damaged files.
+/// Whether a member of an ensemble repairs damaged files.
 pub(crate) fn repairs_itself(config: &Config) -> bool {
     matches!(config.mode, Mode::Ensemble { .. }) && config.storage.self_repair
 }
 
-/// The latest epoch that an epoch file or its copy says, as far as they can be read.
+/// The latest epoch of an epoch file and its copy, as far as they can be read.
 pub(crate) fn known_epoch(disk: &dyn Disk, dirs: &Dirs, file: EpochFile) -> u32 {
     let found = read_epoch(disk, &dirs.data, file).ok().flatten();
     found.max(copied_epoch(disk, &dirs.data, file)).unwrap_or(0)
 }
 
-/// Notes, durably, that a member has lost its snapshots and logs but not its epochs: they show that it is not new. To
-/// be called before the first snapshot makes it look like a server that never had a txn.
+/// Records durably that a member has lost its snapshots and logs but not its epochs, which show that it is not new.
+/// Must be called before the first snapshot makes it look like a server that never had a txn.
 pub(crate) fn suspend_if_lost(
     disk: &dyn Disk,
     config: &Config,
@@ -77,7 +77,7 @@ pub(crate) fn suspend_if_lost(
     Ok(())
 }
 
-/// Where a member of an ensemble comes from: its epochs and the end of its log.
+/// A member's recovered state: its epochs and the end of its log.
 pub(crate) fn past(
     disk: &dyn Disk,
     config: &Config,
@@ -90,7 +90,7 @@ pub(crate) fn past(
     }
     let last_zxid = recovered.tree.last_zxid();
     let Epochs { current, accepted } = recover_epochs(disk, dirs, last_zxid)?;
-    // The operator says that this server is new.
+    // The operator has marked this server as new.
     let is_new = voting::is_initialized(disk, dirs)?;
     let voting = match suspended(disk, dirs)? {
         Some(_) => Voting::Suspended,
@@ -119,7 +119,7 @@ pub(crate) fn past(
     })
 }
 
-/// The same if the files cannot be used. Nothing is written: the files are still those that show what this server has
+/// The same if the files cannot be used. Nothing is written: the files still show what this server has
 /// acknowledged and promised.
 fn past_of_unusable(
     disk: &dyn Disk,
@@ -140,12 +140,12 @@ fn past_of_unusable(
     })
 }
 
-/// Txns up to this one are not offered to learners: a digest before it did not fit, so some may be missing.
+/// Txns up to this one are not offered to learners: a digest before it did not match, so some may be missing.
 pub(crate) fn history_floor(recovered: &Recovered) -> Zxid {
     recovered.digest_mismatch.and_then(|it| it.healed_by).unwrap_or(Zxid::ZERO)
 }
 
-/// Why this server must not vote before a leader has brought it up to date, if it must not. Says so.
+/// Why this server must not vote before a leader has brought it up to date; `None` if it may. Logs the reason.
 pub(crate) fn suspended(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, StartError> {
     let reason = voting::settle(disk, dirs)?;
     if let Some(reason) = &reason {
@@ -158,8 +158,8 @@ pub(crate) fn suspended(disk: &dyn Disk, dirs: &Dirs) -> Result<Option<String>, 
     Ok(reason)
 }
 
-/// Where the membership is kept, if it may change. zoo.cfg is kept as it was first. If a new membership could not be
-/// written, this server proposes no change: a server that forgot one would vote by the membership before.
+/// The files of the membership, if it may change. The original zoo.cfg is kept. If a new membership cannot be
+/// written, this server proposes no change: a server that forgot one would vote by the previous membership.
 pub(crate) fn dynamic_files(config: &mut Config) -> Option<DynamicFiles> {
     let Mode::Ensemble { my_id, .. } = config.mode else { return None };
     if !config.quorum.reconfig_enabled {
@@ -178,7 +178,7 @@ pub(crate) fn dynamic_files(config: &mut Config) -> Option<DynamicFiles> {
     Some(files)
 }
 
-/// Loads the tree and says what was found.
+/// Loads the tree and logs what was found.
 pub(crate) fn recover(
     disk: &dyn Disk,
     dirs: &Dirs,
@@ -186,7 +186,7 @@ pub(crate) fn recover(
     stats: &ServerStats,
 ) -> Result<Recovered, StartError> {
     let start = Instant::now();
-    let mut clock = PhaseClock { start, told: start, log_start: None };
+    let mut clock = PhaseClock { start, reported: start, log_start: None };
     let recovered =
         herdsman_store::recover(disk, dirs, options, &mut |progress| clock.tell(progress))
             .map_err(Box::new)?;
@@ -201,7 +201,7 @@ pub(crate) fn recover(
 
 struct PhaseClock {
     start: Instant,
-    told: Instant,
+    reported: Instant,
     log_start: Option<Instant>,
 }
 
@@ -211,10 +211,10 @@ impl PhaseClock {
         if matches!(progress, Progress::Log { .. }) {
             self.log_start.get_or_insert(now);
         }
-        if now - self.told < PROGRESS_EVERY {
+        if now - self.reported < PROGRESS_EVERY {
             return;
         }
-        self.told = now;
+        self.reported = now;
         let seconds = (now - self.start).as_secs();
         match progress {
             Progress::Snapshot { path, bytes, bytes_total } => {
@@ -241,7 +241,7 @@ fn report(recovered: &Recovered, took: Duration) {
     }
     if let Some(cut) = &recovered.cut {
         warn!(
-            "{}: truncated a torn tail at offset {}: it was never acknowledged",
+            "{}: truncated an incomplete record at offset {}; it was never acknowledged",
             cut.path.display(),
             cut.offset
         );

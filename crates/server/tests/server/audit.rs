@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::client::{Client, code, create, set};
 
 const EPHEMERAL: i32 = 1;
-/// Long enough for the slowest machine; a test that runs into it has failed.
+/// Long enough for the slowest machine; reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A server with an audit log in a file.
@@ -27,7 +27,7 @@ fn audited() -> (TestServer, TempDir) {
     (server, dir)
 }
 
-/// The lines of a file behind their times, each with its level in front.
+/// The lines of a file without their times, each with its level in front.
 fn lines(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).unwrap();
     let line = |line: &str| {
@@ -39,7 +39,7 @@ fn lines(path: &Path) -> Vec<String> {
     text.lines().map(line).collect()
 }
 
-/// What clients did, when the server has stopped: neither its start nor its stop.
+/// The lines about clients, after the server has stopped: without its start and its stop.
 fn of_clients(mut server: TestServer, dir: &TempDir) -> Vec<String> {
     server.stop();
     let mut lines = lines(&dir.path().join("audit.log"));
@@ -56,7 +56,7 @@ fn server_user(line: &str) -> &str {
     rest.split('\t').next().unwrap()
 }
 
-/// A line about a client on this machine that has proven nothing but its address.
+/// A line about a client on this machine that is authenticated only by its address.
 fn by(session: SessionId, rest: &str) -> String {
     let level = if rest.ends_with("result=failure") { "ERROR" } else { "INFO" };
     let rest = rest.replace(' ', "\t");
@@ -73,7 +73,7 @@ fn create_as(op: OpCode, path: &str, flags: i32) -> Request<'_> {
 fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -118,7 +118,7 @@ fn changes_and_refusals_have_their_lines_and_reads_have_none() {
     let acl = vec![Acl { perms: Perms::READ, id: Id::anyone() }];
     let set_acl = WriteRequest::SetAcl { path: "/a".into(), acl, version: -1 };
     client.call(&Request::Write(set_acl.clone())).ok();
-    // Nobody may change it any more.
+    // No client may change it any more.
     assert_eq!(client.call(&Request::Write(set_acl)).error, code(ErrorCode::NoAuth));
     assert_eq!(client.set("/a", b"y").error, code(ErrorCode::NoAuth));
     assert_eq!(client.delete("/b").error, code(ErrorCode::NoNode));
@@ -143,7 +143,7 @@ fn a_multi_is_told_by_its_operations_or_as_a_whole_if_it_fails() {
     let mut client = Client::connect(server.address());
     let write = |request: Request<'static>| match request {
         Request::Write(write) => write,
-        other => panic!("{other:?} is no write"),
+        other => panic!("{other:?} is not a write"),
     };
     let works = vec![
         write(create("/b", b"", 0)),

@@ -1,4 +1,4 @@
-//! The daily bread: create, read, change, delete; order of answers; restarts.
+//! Basic operations: create, read, change, delete; order of answers; restarts.
 
 use herdsman_proto::{ErrorCode, Request, WriteRequest};
 use herdsman_testing::TestServer;

@@ -1,4 +1,4 @@
-//! Servers that come back with less than the others have.
+//! Servers that restart with less data than the other servers have.
 
 use herdsman_proto::Request;
 use herdsman_server::ServesAs;
@@ -41,7 +41,7 @@ fn paths(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("/n{number}")).collect()
 }
 
-/// Kills a follower of an ensemble with this many znodes, changes some of them, and starts it again. Says how many
+/// Kills a follower of an ensemble with this many znodes, changes some of them, and starts it again. Returns how many
 /// DIFFs and SNAPs its leader has sent for that.
 fn catch_up(lines: &str, znodes: usize, changes: usize) -> (u64, u64) {
     let mut ensemble = TestEnsemble::start_with(lines, |_, _| {});

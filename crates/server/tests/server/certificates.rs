@@ -1,4 +1,4 @@
-//! Certificates for tests, made anew each time.
+//! Certificates for tests, created for each run.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -54,7 +54,7 @@ impl Authority {
         self.finish(name, &params)
     }
 
-    /// One that was good once.
+    /// An expired certificate.
     pub fn sign_expired(&self, name: &str) -> Signed {
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
         params.distinguished_name.push(DnType::CommonName, name);
@@ -76,7 +76,7 @@ impl Authority {
         }
     }
 
-    /// What a client needs that trusts this authority.
+    /// The settings of a client that trusts this authority.
     pub fn client_config(&self, own: Option<&Signed>) -> Arc<ClientConfig> {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.der().clone()).unwrap();
@@ -95,7 +95,7 @@ impl Authority {
     }
 }
 
-/// Puts a file where another may be, as a careful operator does.
+/// Replaces a file atomically, as operators should.
 pub fn write_at_once(file: &Path, content: &str) {
     let new = file.with_extension("new");
     std::fs::write(&new, content).unwrap();

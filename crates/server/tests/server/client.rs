@@ -1,4 +1,4 @@
-//! A blocking client without comforts: it sends frames and takes what comes.
+//! A minimal blocking client: it sends frames and receives frames.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -11,7 +11,7 @@ use herdsman_proto::{
     ReadRequest, Request, SessionId, Stat, WatchedEvent, WriteRequest, Xid, Zxid,
 };
 
-/// Long enough for the slowest machine; a test that runs into it has failed.
+/// Long enough for the slowest machine; reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A frame from the server, without its length.
@@ -38,9 +38,9 @@ pub struct Client<S = TcpStream> {
     pub session: SessionId,
     pub password: [u8; 16],
     pub timeout_ms: i32,
-    /// What the server said about itself.
+    /// The connect response.
     pub read_only: Option<bool>,
-    /// Events that came while a reply was awaited.
+    /// Events that arrived while a reply was awaited.
     pub events: Vec<(EventType, String, Zxid)>,
 }
 
@@ -54,7 +54,7 @@ pub fn connect_request(session: SessionId, password: &[u8]) -> ConnectRequest<'_
     }
 }
 
-/// An open socket that gives up after a while.
+/// Opens a socket with a read timeout.
 pub fn open(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the server accepts connections");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -81,22 +81,22 @@ impl Client {
             .expect("a session is opened")
     }
 
-    /// Takes an existing session up again.
+    /// Resumes an existing session.
     pub fn reattach(address: SocketAddr, session: SessionId) -> Option<Self> {
         Self::connect_as(address, &connect_request(session, &session.apache_password()))
     }
 
-    /// `None` when the server closes the connection or says that the session is over.
+    /// `None` when the server closes the connection or reports that the session has expired.
     pub fn connect_as(address: SocketAddr, request: &ConnectRequest<'_>) -> Option<Self> {
         Self::connect_over(open(address), request)
     }
 
-    /// Where it comes from, as the server sees it.
+    /// Its address, as the server sees it.
     pub fn local_address(&self) -> SocketAddr {
         self.stream.local_addr().unwrap()
     }
 
-    /// True if no byte has arrived that was not received.
+    /// Whether all received bytes were taken.
     pub fn has_nothing_yet(&mut self) -> bool {
         self.stream.set_nonblocking(true).unwrap();
         let peeked = self.stream.peek(&mut [0]);
@@ -106,7 +106,7 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// `None` when the server closes the connection or says that the session is over.
+    /// `None` when the server closes the connection or reports that the session has expired.
     pub fn connect_over(mut stream: S, request: &ConnectRequest<'_>) -> Option<Self> {
         let mut frame = Vec::new();
         request.encode_frame(&mut frame);
@@ -129,7 +129,7 @@ impl<S: Read + Write> Client<S> {
         self.send_all(std::slice::from_ref(request))[0]
     }
 
-    /// Sends requests in one go, without waiting.
+    /// Sends requests in one write, without waiting.
     pub fn send_all(&mut self, requests: &[Request<'_>]) -> Vec<Xid> {
         let mut frames = Vec::new();
         let mut encode = |request: &Request<'_>| {
@@ -142,14 +142,14 @@ impl<S: Read + Write> Client<S> {
             xid
         };
         let xids = requests.iter().map(&mut encode).collect();
-        // A server that refuses a frame by its length may close before it has all of it; whoever
+        // A server that rejects a frame by its length may close before it has received all of it; a caller that
         // expects an answer will notice.
         _ = self.stream.write_all(&frames);
         xids
     }
 
-    /// Sends writes with reads behind each of them in bursts: every read sees the write before it and not
-    /// the one behind it. Some values are so long that their reads are served in another way.
+    /// Sends bursts of writes, each followed by reads: every read sees the write before it and not
+    /// the one after it. Some values are long enough for their reads to be served in another way.
     pub fn check_pipelined_order(&mut self, path: &str) {
         self.create(path, b"", 0).ok();
         let value = |i: usize| format!("{i:>width$}", width = if i % 10 == 9 { 9000 } else { 1 });
@@ -177,7 +177,7 @@ impl<S: Read + Write> Client<S> {
         Some(Frame { xid, zxid, error, body: reader.rest().to_vec() })
     }
 
-    /// The next reply; events on the way are kept. `None` when the connection is closed.
+    /// The next reply; events before it are stored. `None` when the connection is closed.
     pub fn receive_reply(&mut self) -> Option<Frame> {
         loop {
             let frame = self.receive()?;
@@ -242,7 +242,7 @@ impl<S: Read + Write> Client<S> {
         self.receive_reply()
     }
 
-    /// True if the server closes the connection instead of sending more replies.
+    /// Whether the server closes the connection instead of sending more replies.
     pub fn is_closed(&mut self) -> bool {
         self.receive_reply().is_none()
     }
@@ -271,7 +271,7 @@ pub fn get(path: &str, watch: bool) -> Request<'_> {
     Request::Read(ReadRequest::GetData { path: path.into(), watch })
 }
 
-/// The number of an error code, for comparison with a frame's.
+/// The number of an error code, to compare it with a frame's.
 pub fn code(error: ErrorCode) -> i32 {
     error.code()
 }

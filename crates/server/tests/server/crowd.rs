@@ -1,4 +1,4 @@
-//! A thousand connections that mean harm, beside clients that do not: these are served all the while.
+//! A thousand hostile connections at once: other clients are served all the time.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -18,13 +18,13 @@ use crate::tls::{self, TlsStream, open_tls};
 use crate::words::{ask_bytes, wait_for};
 
 const CROWD: usize = 1000;
-/// Requests of each good client while the crowd is there.
+/// Requests of each good client while the hostile ones are connected.
 const REQUESTS: usize = 500;
-/// Between two bytes of a trickle, and before one that was sent away comes back: other tests want the
+/// The pause between two bytes of a slow connection, and before a rejected one reconnects: other tests need the
 /// machine, too.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// What a hostile connection sends: some bytes at once, and then one at a time, over and over.
+/// The bytes of a hostile connection: some at once, and then one at a time, repeatedly.
 #[derive(Clone, Debug)]
 struct Harm {
     at_once: Vec<u8>,
@@ -36,14 +36,14 @@ impl Harm {
         Harm { at_once: at_once.to_vec(), then: then.to_vec() }
     }
 
-    /// Bytes without sense.
+    /// Random bytes.
     fn garbage() -> Self {
         let bytes: Vec<u8> =
             (0..200u32).map(|i| (i.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
         Harm::new(&bytes, &bytes[..1])
     }
 
-    /// Against a plain port.
+    /// The connections to a plain port.
     fn plain() -> Vec<Self> {
         vec![
             Harm::garbage(),
@@ -51,12 +51,12 @@ impl Harm {
             Harm::new(&[&i32::MAX.to_be_bytes()[..], &[0; 64]].concat(), &[0x7f]),
             // The beginning of a connect request, one byte at a time.
             Harm::new(&[], &[0]),
-            // A question that is asked for ever.
+            // A four-letter word that is repeated forever.
             Harm::new(b"mntr", b"m"),
         ]
     }
 
-    /// Against a TLS port.
+    /// The connections to a TLS port.
     fn tls(client: Arc<ClientConfig>) -> Vec<Self> {
         let name = ServerName::try_from("localhost").unwrap();
         let mut hello = Vec::new();
@@ -64,18 +64,18 @@ impl Harm {
         handshake.write_tls(&mut hello).unwrap();
         vec![
             Harm::garbage(),
-            // A record that claims to be as long as one can claim.
+            // A record with the maximum length in its header.
             Harm::new(&[0x16, 3, 1, 0xff, 0xff], &[1]),
-            // A good beginning, after which nothing comes.
+            // A valid beginning, and nothing after it.
             Harm::new(&hello, &[]),
             // The same, one byte at a time.
             Harm::new(&[], &hello),
-            // Those who take it for a plain port.
+            // Plain requests on a TLS port.
             Harm::new(b"ruok", b"r"),
         ]
     }
 
-    /// Goes on until the server closes the connection or all is over.
+    /// Sends until the server closes the connection or the test ends.
     fn do_it(&self, address: SocketAddr, over: &AtomicBool) -> io::Result<()> {
         let mut stream = TcpStream::connect(address)?;
         stream.set_read_timeout(Some(PAUSE))?;
@@ -97,7 +97,7 @@ impl Harm {
     }
 }
 
-/// Keeps the crowd there, a thread each.
+/// Keeps the connections open, with a thread each.
 fn send_in<'scope>(
     scope: &'scope Scope<'scope, '_>,
     address: SocketAddr,
@@ -111,7 +111,7 @@ fn send_in<'scope>(
             .spawn_scoped(scope, move || {
                 while !over.load(Ordering::Relaxed) {
                     came.fetch_add(1, Ordering::Relaxed);
-                    // That the server hangs up on it is what should happen.
+                    // The server is expected to close the connection.
                     _ = harm.do_it(address, over);
                     std::thread::sleep(PAUSE);
                 }
@@ -120,7 +120,7 @@ fn send_in<'scope>(
     }
 }
 
-/// Sends the crowd home when it goes, also when a test fails: otherwise nobody would hear of it.
+/// Disconnects all clients on drop, also when a test fails.
 struct Over<'a>(&'a AtomicBool);
 
 impl Drop for Over<'_> {
@@ -154,7 +154,7 @@ fn a_thousand_hostile_connections_do_not_stop_the_others() {
             check_served(&mut good, "/good", served);
             served += 1;
         }
-        // Newcomers get in, too.
+        // New clients can connect, too.
         Client::connect(server.address()).create("/newcomer", b"", 0).ok();
     });
 }
@@ -187,8 +187,8 @@ fn a_thousand_hostile_connections_to_the_tls_port_do_not_stop_the_others() {
             served += 1;
         }
         Client::connect(server.address()).create("/newcomer", b"", 0).ok();
-        // A handshake has its time, and this machine may be too busy for the first one.
-        wait_for("a newcomer through TLS", || connect().is_some());
+        // A handshake has a time limit, and this machine may be too busy for the first one.
+        wait_for("a new client through TLS", || connect().is_some());
     });
     let metrics = ask_bytes(server.address(), b"mntr");
     let failed = metrics.lines().find_map(|line| line.strip_prefix("zk_unsuccessful_handshake\t"));

@@ -1,4 +1,4 @@
-//! What was acknowledged is there after any end of the process.
+//! Acknowledged writes survive any end of the process.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,8 +8,8 @@ use herdsman_testing::{TestEnsemble, TestServer};
 
 use crate::client::{Client, create};
 
-/// Several clients create znodes as fast as they are answered, until the server is killed under
-/// them. Every acknowledged one must be there afterwards, and work must go on.
+/// Several clients create znodes as fast as they are answered, until the server is killed. Every acknowledged
+/// znode must exist afterwards, and the server must work.
 #[test]
 fn a_kill_at_any_moment_loses_no_acknowledged_write() {
     let mut server = TestServer::start_with(|config| config.storage.snapshot_txns = 100);
@@ -103,7 +103,7 @@ fn a_damaged_record_before_the_tail_stops_the_start_and_says_where() {
     assert!(message.contains(&name) && message.contains("offset"), "{message}");
     assert_eq!(std::fs::read(&log).unwrap(), bytes, "a refused start changes nothing");
 
-    // The message says how to go on without the damaged part.
+    // The message says how to start without the damaged part.
     let zxid = message.split("-Dherdsman.acceptLossAfter=0x").nth(1).unwrap();
     let zxid =
         i64::from_str_radix(zxid.split(|c: char| !c.is_ascii_hexdigit()).next().unwrap(), 16);
@@ -117,8 +117,8 @@ fn a_damaged_record_before_the_tail_stops_the_start_and_says_where() {
     assert!(Client::connect(server.address()).get("/goes-on", false).is_ok());
 }
 
-/// Checksum and length of a record in the middle are garbage, and the length reaches behind the last byte. The records
-/// behind it were acknowledged, so it must not pass for a write that a crash interrupted.
+/// Checksum and length of a record in the middle are garbage, and the length reaches beyond the last byte. The records
+/// after it were acknowledged, so it must not pass for a write that a crash interrupted.
 #[test]
 fn garbage_over_the_head_of_a_record_stops_the_start() {
     const RECORD_EXTRA_BYTES: usize = 13;
@@ -144,7 +144,7 @@ fn garbage_over_the_head_of_a_record_stops_the_start() {
     assert_eq!(std::fs::read(&log).unwrap(), bytes, "a refused start changes nothing");
 }
 
-/// A server that has lost its epoch files must not vote, unless its operator says that nothing is lost.
+/// A server that has lost its epoch files must not vote, unless the operator confirms that nothing is lost.
 #[test]
 fn initialize_lets_a_server_without_epoch_files_vote() {
     let dirs = Mutex::new(std::collections::BTreeMap::new());
@@ -164,14 +164,14 @@ fn initialize_lets_a_server_without_epoch_files_vote() {
     ensemble.start_again(follower);
     assert!(!suspended.exists());
     assert!(!data_dir.join("initialize").exists(), "it is used up");
-    // Without its vote there is no leader any more.
+    // Without its vote there is no quorum for a leader.
     ensemble.stop(leader);
     let leader = ensemble.await_leader();
     assert!(Client::connect(ensemble.address(leader)).get("/a", false).is_ok());
 }
 
-/// It learns without a vote, and votes again when a leader has brought it up to date, without anybody's help. That
-/// it has no vote before is shown by the simulator's script `lost_disk_does_not_vote`.
+/// It learns without a vote, and votes again when a leader has brought it up to date, without any operator. The
+/// simulator's script `lost_disk_does_not_vote` shows that it has no vote before.
 #[test]
 fn a_server_without_epoch_files_votes_again_when_it_is_up_to_date() {
     let dirs = Mutex::new(std::collections::BTreeMap::new());
@@ -190,7 +190,7 @@ fn a_server_without_epoch_files_votes_again_when_it_is_up_to_date() {
     ensemble.start_again(follower);
     ensemble.await_that("its vote", || (!suspended.exists()).then_some(()));
     ensemble.await_role(follower, ServesAs::Follower);
-    // Without its vote there is no leader any more.
+    // Without its vote there is no quorum for a leader.
     let leader = ensemble.await_leader();
     ensemble.stop(leader);
     let leader = ensemble.await_leader();

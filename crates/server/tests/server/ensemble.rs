@@ -12,7 +12,7 @@ use crate::client::{Client, code, connect_request, create, open};
 
 const EPHEMERAL: i32 = 1;
 
-/// The line of an answer that begins like this, without its beginning.
+/// The line of an answer with this prefix, without the prefix.
 fn word_line(ensemble: &TestEnsemble, id: usize, word: &str, start: &str) -> Option<String> {
     let text = word_text(ensemble, id, word);
     text.lines().find_map(|line| line.strip_prefix(start)).map(str::to_owned)
@@ -44,7 +44,7 @@ fn a_session_goes_on_at_another_server() {
     let mut client = Client::connect(ensemble.address(follower));
     client.create("/e", b"x", EPHEMERAL).ok();
     let mut moved = Client::reattach(ensemble.address(leader), client.session).unwrap();
-    // This client does not say what it has seen, and the leader may still be applying it.
+    // This client does not send the last zxid that it has seen, and the leader may still be applying it.
     sync(&mut moved, "/e");
     assert_eq!(moved.get("/e", false).unwrap().0, b"x");
     moved.set("/e", b"y").ok();
@@ -63,8 +63,8 @@ fn pipelined_requests_keep_their_order_at_every_server() {
     }
 }
 
-/// A client that comes back while its writes are under way, and numbers its requests anew as kazoo does,
-/// must not get an answer to what it asked on an earlier connection, wherever that was.
+/// A client that reconnects while its writes are in flight, and numbers its requests from the start as kazoo does,
+/// must not get a reply to a request of an earlier connection, at whichever server that was.
 #[test]
 fn a_client_that_reconnects_gets_no_answer_to_an_earlier_request() {
     const ROUNDS: usize = 24;
@@ -79,14 +79,14 @@ fn a_client_that_reconnects_gets_no_answer_to_an_earlier_request() {
             let paths: Vec<_> = (0..PIPELINED).map(|i| format!("/{name}-{round}-{i}")).collect();
             let requests: Vec<_> = paths.iter().map(|path| create(path, b"", 0)).collect();
             let xids = client.send_all(&requests);
-            // Some are answered, the others are under way when the connection ends.
+            // Some are answered, the others are in flight when the connection ends.
             for (path, xid) in paths.iter().zip(xids).take(round) {
                 let reply = client.receive_reply().expect("an answer");
                 assert_eq!(reply.xid, xid);
                 assert_eq!(reply.ok().required_string().unwrap(), path.as_str(), "{name} {round}");
             }
             let next = ensemble.address(servers[(round + 1) % servers.len()]);
-            client = Client::reattach(next, client.session).expect("the session goes on");
+            client = Client::reattach(next, client.session).expect("the session continues");
         }
     }
 }
@@ -151,7 +151,7 @@ fn a_silent_local_session_ends_at_its_server() {
         let mut request = connect_request(SessionId::NONE, &[0; 16]);
         request.timeout_ms = 100;
         let mut client = Client::connect_as(ensemble.address(id), &request).unwrap();
-        // Waits for the server to close the connection, without a sign of life.
+        // Waits for the server to close the connection, without sending anything.
         assert!(client.is_closed());
         assert!(Client::reattach(ensemble.address(id), client.session).is_none());
     }
@@ -251,7 +251,7 @@ fn an_observer_learns_from_a_follower() {
     assert!(at_observer.is_closed());
     ensemble.start_again(follower);
     ensemble.await_role(4, ServesAs::Observer);
-    // The observer may change to another master once more, which closes connections.
+    // The observer may move to another master once more, which closes connections.
     let mut back = ensemble
         .await_that("the session is back", || Client::reattach(ensemble.address(4), moved.session));
     assert_eq!(back.get("/e", false).unwrap().0, b"z");
@@ -285,7 +285,7 @@ fn a_reconfiguration_moves_a_client_port() {
     assert!(client.get("/moved", false).is_ok(), "connections that stand stay");
 }
 
-/// What a leader has proposed is nowhere committed while it waits for acknowledgements, but sessions can move.
+/// A leader's proposal is committed nowhere while it waits for acknowledgements, but sessions can move.
 #[test]
 fn a_test_can_hold_what_is_proposed() {
     let ensemble = TestEnsemble::start_with_links();

@@ -1,4 +1,4 @@
-//! Ensembles whose servers speak TLS and log in to each other.
+//! Ensembles whose servers use TLS and log in to each other.
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -24,7 +24,7 @@ QuorumLearner {
     username="member"
     password="shared secret";
 };
-Impostor {
+WrongPassword {
     org.apache.zookeeper.server.auth.DigestLoginModule required
     username="member"
     password="a guess";
@@ -50,7 +50,7 @@ fn jaas_file() -> NamedTempFile {
     file
 }
 
-/// What is written at one server is read at the others.
+/// Data that is written at one server is read at the others.
 fn check_exchange(ensemble: &TestEnsemble) {
     let leader = ensemble.await_leader();
     let mut writer = Client::connect(ensemble.address(leader));
@@ -106,7 +106,7 @@ fn a_server_with_a_wrong_password_stays_out() {
     let ensemble = TestEnsemble::start_with("", |id, config| {
         log_in(config, &file);
         if id == 3 {
-            config.quorum_security.learner_login_context = "Impostor".to_owned();
+            config.quorum_security.learner_login_context = "WrongPassword".to_owned();
         }
     });
     check_stays_out(&ensemble);
@@ -123,7 +123,7 @@ fn a_server_that_does_not_log_in_stays_out() {
     check_stays_out(&ensemble);
 }
 
-/// Every member has a host and a certificate of its own.
+/// Every member has its own host and certificate.
 fn own_certificates(authority: &Authority) -> [Signed; 3] {
     ["one", "two", "three"].map(|name| authority.sign_for(name, &[host_of(name)]))
 }
@@ -136,7 +136,7 @@ fn host_of(name: &str) -> &'static str {
     }
 }
 
-/// Members on addresses of their own, each with one of these certificates.
+/// Members on separate addresses, each with one of these certificates.
 fn start_apart(authority: &Authority, own: [&Signed; 3]) -> (TestEnsemble, Membership) {
     let membership = RefCell::new(Membership::default());
     let ensemble = TestEnsemble::start_with("", |id, config| {
@@ -181,7 +181,7 @@ fn introduction(id: i64) -> Vec<u8> {
     bytes
 }
 
-/// On both ports of a server: the others are down, so nobody but the test calls it.
+/// On both ports of a server: the other servers are down, so only the test connects to it.
 #[test]
 fn a_members_certificate_is_good_for_its_own_number_only() {
     log::listen();
@@ -196,19 +196,19 @@ fn a_members_certificate_is_good_for_its_own_number_only() {
         let mut stream = call(port, &authority, &two);
         stream.write_all(&words).unwrap();
         let end = stream.read(&mut [0; 1]);
-        assert!(!matches!(end, Ok(1..)), "server 1 talks to somebody who is not server 3");
+        assert!(!matches!(end, Ok(1..)), "server 1 sends data to a host that is not server 3");
     };
     refused(ports.election_port, hello(3));
     refused(ports.quorum_port, introduction(3));
-    let why = "it claims to be server 3 (127.0.0.3), but has a certificate for 127.0.0.2";
+    let why = "it claims to be server 3 (127.0.0.3), but its certificate is for 127.0.0.2";
     ensemble.await_that("two lines", || (log::lines_with(&why).len() == 2).then_some(()));
-    // Under its own number it is told the vote of server 1.
+    // Under its own id it receives the vote of server 1.
     let mut stream = call(ports.election_port, &authority, &two);
     stream.write_all(&hello(2)).unwrap();
     stream.read_exact(&mut [0; 4]).unwrap();
 }
 
-/// Servers 1 and 2 form an ensemble; 3 is refused by both and never serves.
+/// Servers 1 and 2 form an ensemble; both reject server 3, which never serves.
 fn check_stays_out(ensemble: &TestEnsemble) {
     ensemble.await_that("two of three serve", || {
         (ensemble.serves_as(1).is_some() && ensemble.serves_as(2).is_some()).then_some(())

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::words::ask_bytes;
 
 const EPHEMERAL: i32 = 1;
-/// What only a leader shows.
+/// Keys that only a leader shows.
 const OF_LEADER: [&str; 9] = [
     "learners",
     "synced_followers",
@@ -32,7 +32,7 @@ fn mntr(ensemble: &TestEnsemble, id: usize) -> BTreeMap<String, String> {
     pairs.map(|(key, value)| (key.replacen("zk_", "", 1), value.to_owned())).collect()
 }
 
-/// An ensemble with one client on each server, which owns an ephemeral. Gives who leads and who does not.
+/// An ensemble with one client on each server, which owns an ephemeral. Returns the leader and the other servers.
 fn busy_ensemble() -> (TestEnsemble, usize, Vec<usize>, Vec<Client>) {
     let ensemble = TestEnsemble::start();
     let leader = ensemble.await_leader();
@@ -53,7 +53,7 @@ fn busy_ensemble() -> (TestEnsemble, usize, Vec<usize>, Vec<Client>) {
     (ensemble, leader, followers, clients)
 }
 
-/// Apache's leader shows where its epoch begins as long as it has not made a txn.
+/// Apache's leader shows the first zxid of its epoch until it has created a txn.
 #[test]
 fn a_fresh_leader_shows_the_beginning_of_its_epoch() {
     let ensemble = TestEnsemble::start();

@@ -1,4 +1,4 @@
-//! What a handle on a server shows and does.
+//! The functions of a server's handle.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;

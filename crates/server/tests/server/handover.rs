@@ -1,4 +1,4 @@
-//! Clients while there is no leader for a moment: one leaves by a reconfiguration, or all servers start again.
+//! Clients while there is briefly no leader: the leader is removed by a reconfiguration, or all servers restart.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +16,8 @@ fn long_ticks(_: usize, config: &mut Config) {
     config.sessions.tick_ms = 60_000;
 }
 
-/// An ensemble of which only a follower is left, and who that and its last leader are. The leader goes last: the two
-/// others would elect one of them, which would not notice before its next tick that it is alone.
+/// An ensemble of which only a follower is left, and the ids of that follower and its last leader. The leader stops
+/// last: the two others would elect one of them, which would not notice before its next tick that it is alone.
 fn left_alone() -> (TestEnsemble, usize, usize) {
     let mut ensemble = TestEnsemble::start_with("", long_ticks);
     let leader = ensemble.await_leader();
@@ -55,7 +55,7 @@ fn a_new_client_that_leaves_while_it_waits_is_forgotten() {
     ensemble.await_that("its end", || (connections() == 0).then_some(()));
 }
 
-/// Opens sessions at a server, one after the other, until there is one that began after the end was called for.
+/// Opens sessions at a server in sequence, until there is one that began after the end was requested.
 fn keep_connecting(address: SocketAddr, is_over: &AtomicBool) -> usize {
     for count in 1.. {
         let is_last = is_over.load(Ordering::SeqCst);
@@ -69,14 +69,14 @@ fn keep_connecting(address: SocketAddr, is_over: &AtomicBool) -> usize {
     unreachable!("it is over one day")
 }
 
-/// Writes in one session, over as many connections as that takes.
+/// Writes in one session, over as many connections as needed.
 fn keep_writing(mut client: Client, address: SocketAddr, is_over: &AtomicBool) -> usize {
     for count in 1.. {
         let is_last = is_over.load(Ordering::SeqCst);
         client.send(&crate::client::create(&format!("/w{count}"), b"", 0));
         if client.is_closed() {
             let again = Client::reattach(address, client.session);
-            client = again.expect("the session goes on");
+            client = again.expect("the session continues");
         } else if is_last {
             return count;
         }
@@ -84,7 +84,7 @@ fn keep_writing(mut client: Client, address: SocketAddr, is_over: &AtomicBool) -
     unreachable!("it is over one day")
 }
 
-/// Ends the threads of a test, also of one that fails.
+/// Stops the threads of a test, also of one that fails.
 struct EndOf<'a>(&'a AtomicBool);
 
 impl Drop for EndOf<'_> {

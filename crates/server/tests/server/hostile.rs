@@ -1,4 +1,4 @@
-//! Garbage, lies and stubbornness: the connection pays for it, nobody else.
+//! Malformed and abusive input: it affects only the connection that sends it.
 
 use std::io::Write;
 use std::num::NonZeroU64;
@@ -12,7 +12,7 @@ use crate::limits::long_frame;
 use crate::metrics::scrape;
 use crate::words::wait_for;
 
-/// Sends raw bytes on a fresh connection; the server closes it and goes on serving others.
+/// Sends raw bytes on a fresh connection; the server closes it and keeps serving other clients.
 fn check_first_bytes(server: &TestServer, bytes: &[u8]) {
     let mut stream = open(server.address());
     stream.write_all(bytes).unwrap();
@@ -32,7 +32,7 @@ fn broken_first_frames_cost_the_connection_only() {
     witness.create("/fine", b"", 0).ok();
 }
 
-/// Sends the body of a request as raw bytes and gives the reply's error; `None` for a close.
+/// Sends the body of a request as raw bytes and returns the reply's error; `None` for a close.
 fn raw_request(client: &mut Client, op: i32, body: &[u8]) -> Option<i32> {
     let mut frame = Vec::new();
     reply::frame(&mut frame, |out| {
@@ -123,7 +123,7 @@ fn paths_that_are_not_utf8_are_refused_as_paths() {
     );
 }
 
-/// A client that asks for much and reads nothing is stopped, not collected for.
+/// A client that requests much and reads nothing is paused, and its replies are not collected.
 #[test]
 fn a_slow_reader_does_not_grow_the_server() {
     let server = TestServer::start();
@@ -134,7 +134,7 @@ fn a_slow_reader_does_not_grow_the_server() {
     for _ in 0..200 {
         slow.send(&crate::client::get("/big", false));
     }
-    // 180 MB are asked for; far less may be in memory. Then everything still arrives.
+    // 180 MB are requested; far less may be in memory. Then everything still arrives.
     let grown = resident_bytes();
     witness.create("/fine", b"", 0).ok();
     for _ in 0..200 {
@@ -143,7 +143,7 @@ fn a_slow_reader_does_not_grow_the_server() {
     assert!(grown < 150 << 20, "{grown} bytes resident");
 }
 
-/// Replies that fill the output stop the requests behind them only until they are sent.
+/// Replies that fill the output stop further requests only until they are sent.
 #[test]
 fn large_replies_hold_nothing_up_for_good() {
     let server = TestServer::start();
@@ -184,7 +184,7 @@ fn ids_without_end_cost_their_connection_and_not_the_follower() {
     });
     assert_eq!(refused, Some(code(ErrorCode::AuthFailed)));
     assert!(client.is_closed());
-    // Many short ones are refused as well.
+    // Many short ones are rejected as well.
     let mut client = Client::connect(ensemble.address(follower));
     let refused = (0..100).find_map(|i| {
         let credentials = format!("user{i}:secret");
@@ -198,7 +198,7 @@ fn ids_without_end_cost_their_connection_and_not_the_follower() {
     witness.create("/witness", b"", 0).ok();
 }
 
-/// They go to the leader with each request, so they take room on the way like the request itself.
+/// They are sent to the leader with each request, so they count like the request itself.
 #[test]
 fn long_ids_count_among_the_bytes_of_requests_at_a_learner() {
     let ensemble = TestEnsemble::start_with("", |_, config| {
@@ -223,8 +223,8 @@ fn long_ids_count_among_the_bytes_of_requests_at_a_learner() {
     wait_for("all bytes to be given back", || held() == 0.0);
 }
 
-/// Who has no request in flight is never held back, but for long frames. Very many connections with long ids could
-/// fill the way to the leader, one request each.
+/// A client without requests in flight is never paused, except for long frames. Very many connections with long ids
+/// could fill the link to the leader with one request each.
 #[test]
 fn long_ids_wait_for_room_at_a_learner() {
     let ensemble = TestEnsemble::start_with("", |_, config| {
@@ -238,7 +238,7 @@ fn long_ids_wait_for_room_at_a_learner() {
     let credentials = "u".repeat(50_000);
     let credentials = Some(credentials.as_bytes());
     client.call(&Request::Auth { scheme: "digest".into(), credentials }).ok();
-    // Frames that do not end take all the room.
+    // Incomplete frames take all the space.
     let frame = long_frame();
     for stalled in [&mut first, &mut second] {
         stalled.send_raw(&frame[..frame.len() - 1]);
@@ -255,7 +255,7 @@ fn long_ids_wait_for_room_at_a_learner() {
     client.receive_reply().unwrap().ok();
 }
 
-/// One small request makes the server look at a whole subtree, while nothing can be applied.
+/// One small request makes the server visit a whole subtree, while nothing can be applied.
 #[test]
 fn counts_of_a_large_subtree_let_writes_in_between() {
     const COUNTS: usize = 1000;
@@ -280,12 +280,12 @@ fn counts_of_a_large_subtree_let_writes_in_between() {
     assert!(last.zxid >= written.zxid, "the write waited for all of {COUNTS} counts");
 }
 
-/// What follows a four-letter word is not waited for, however much it is.
+/// The bytes after a four-letter word are not waited for, however many there are.
 #[test]
 fn an_endless_stream_behind_a_word_is_cut_off() {
     let server = TestServer::start();
     let mut witness = Client::connect(server.address());
-    // One for each thread that serves connections, and some more.
+    // One for each I/O thread, and some more.
     let floods: Vec<_> = (0..std::thread::available_parallelism().unwrap().get() * 2)
         .map(|_| {
             let mut stream = open(server.address());

@@ -1,4 +1,4 @@
-//! Hosts that reach the ports between servers and say what servers say: they get nothing, and the ensemble goes on.
+//! Hosts that reach the ports between servers and send valid messages: they get nothing, and the ensemble continues.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
@@ -15,11 +15,11 @@ use socket2::{Domain, Socket, Type};
 
 use crate::client::{Client, open};
 
-/// Whom nobody has listed.
+/// The id of a server that is not listed.
 const UNLISTED: i64 = 99;
 
-/// Says on a new connection to a server's quorum port who it is and what it has promised, which need not be true or
-/// possible.
+/// Sends an id and a promised epoch on a new connection to a server's quorum port. Both may be false or
+/// impossible.
 fn introduce(
     ensemble: &TestEnsemble,
     to: usize,
@@ -38,17 +38,17 @@ fn introduce(
     let mut bytes = Vec::new();
     QuorumPacket::Info { kind, accepted_epoch: 0, info: Some(info) }.encode(&mut bytes);
     bytes[4..8].copy_from_slice(&accepted_epoch.to_be_bytes());
-    // A connection that is one too many may be closed already.
+    // A connection above the limit may be closed already.
     _ = stream.write_all(&bytes);
     stream
 }
 
-/// Waits until what it said was heard: there is an answer, or the end.
+/// Waits until the message was handled: there is an answer, or the connection ends.
 fn await_answer(stream: &mut TcpStream) {
     _ = stream.read(&mut [0]);
 }
 
-/// What a server has promised, on disk.
+/// The epoch that a server has promised, on disk.
 fn accepted_epoch(ensemble: &TestEnsemble, id: usize) -> u32 {
     std::fs::read_to_string(epoch_file(ensemble, id)).unwrap().trim().parse().unwrap()
 }
@@ -103,7 +103,7 @@ fn a_follower_keeps_its_link_while_others_use_its_number() {
     assert_eq!(ensemble.serves_as(leader), Some(ServesAs::Leader));
 }
 
-/// It has said no more than that it is there, and what it has promised.
+/// It has sent only its id and its promised epoch.
 #[test]
 fn a_member_that_catches_up_keeps_its_link_while_others_use_its_number() {
     let mut ensemble = TestEnsemble::start();
@@ -117,7 +117,7 @@ fn a_member_that_catches_up_keeps_its_link_while_others_use_its_number() {
     let mut bytes = Vec::new();
     QuorumPacket::AckEpoch { last_zxid: Zxid::ZERO, current_epoch: None }.encode(&mut bytes);
     member.write_all(&bytes).unwrap();
-    // LEADERINFO has 24 bytes; what follows begins to bring it up to date.
+    // LEADERINFO has 24 bytes; the bytes after it are the start of synchronization.
     member.read_exact(&mut [0; 24]).unwrap();
     let held: Vec<_> = (0..10)
         .map(|_| {
@@ -133,7 +133,7 @@ fn a_member_that_catches_up_keeps_its_link_while_others_use_its_number() {
     drop(held);
 }
 
-/// Does something to the servers while `meanwhile` lasts.
+/// Acts on the servers while `meanwhile` runs.
 fn during<T>(hostile: impl FnMut() + Send, meanwhile: impl FnOnce() -> T) -> T {
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -144,7 +144,7 @@ fn during<T>(hostile: impl FnMut() + Send, meanwhile: impl FnOnce() -> T) -> T {
                 hostile();
             }
         });
-        // Also if it panics: the thread is waited for.
+        // Also if it panics: the thread is joined.
         let _end = SetOnDrop(&is_over);
         meanwhile()
     })
@@ -197,7 +197,7 @@ fn an_election_is_not_disturbed_by_impossible_promises() {
         for (server, epoch) in [
             (UNLISTED, 1_000_000),
             (UNLISTED, 0x7fff_fffe),
-            // Of a voter that is down, a smaller one could be true.
+            // The promise of a voter that is down could be a real one if it were smaller.
             (leader as i64, 0x7fff_fffe),
             (leader as i64, 0x7fff_ffff),
             (leader as i64, 0xffff_ffff),
@@ -222,7 +222,7 @@ fn an_election_is_not_disturbed_by_impossible_promises() {
     ensemble.await_leader();
 }
 
-/// It cannot follow the leader, and is no hostile host: for its sake there is a new epoch.
+/// It cannot follow the leader, and is not hostile: a new epoch begins for it.
 #[test]
 fn a_voter_that_has_promised_a_later_epoch_joins() {
     let mut ensemble = TestEnsemble::start();
@@ -239,7 +239,7 @@ fn a_voter_that_has_promised_a_later_epoch_joins() {
     ensemble.await_leader();
 }
 
-/// Says on a new connection to an election port that it is a member, and votes. It has an address of its own.
+/// Claims to be a member on a new connection to an election port, and votes. It has a separate address.
 fn vote_as(port: u16, server: i64, votes: &[Notification]) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from(([127, 0, 0, 66], 0)).into()).unwrap();
@@ -259,7 +259,7 @@ fn vote_as(port: u16, server: i64, votes: &[Notification]) -> TcpStream {
     stream
 }
 
-/// What makes others elect whom a hostile host wants, in a round behind which there is none.
+/// A vote that makes servers elect the one that a hostile host chooses, in the highest possible round.
 fn false_votes(server: i64) -> Vec<Notification> {
     let leader = ServerId(server % 3 + 1);
     let vote = Vote { leader, zxid: Zxid(i64::MAX - 1), epoch: i64::MAX };
@@ -268,7 +268,7 @@ fn false_votes(server: i64) -> Vec<Notification> {
     states.map(say).to_vec()
 }
 
-/// Members that are connected stay so. One that comes back finds its number in use, but not from its address.
+/// Members that are connected stay connected. One that reconnects finds its id in use, but not from its address.
 #[test]
 fn votes_in_the_name_of_members_do_not_keep_them_apart() {
     let mut ensemble = TestEnsemble::start();

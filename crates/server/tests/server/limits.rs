@@ -1,5 +1,5 @@
-//! Limits that an operator sets. Each is pushed against: who does is refused or waits, a metric counts it, the
-//! log has a line with its address, and the others are served.
+//! Limits that an operator sets. Each is reached by a client, which is rejected or waits, a metric counts it, the
+//! log has a line with its address, and other clients are served.
 
 use std::io::{Read, Write};
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use crate::log;
 use crate::metrics::scrape;
 use crate::words::wait_for;
 
-/// A server whose log is heard, and a client that does nothing wrong.
+/// A server whose log is captured, and a client that does nothing wrong.
 fn start(adjust: impl FnOnce(&mut Config)) -> (TestServer, Client) {
     log::listen();
     let server = TestServer::start_with(adjust);
@@ -31,7 +31,7 @@ fn metric(server: &TestServer, name: &str) -> f64 {
     scrape(&server.handle()).get(name).copied().unwrap_or_else(|| panic!("there is no {name}"))
 }
 
-/// The limit was counted so many times, the log says who it was, and the witness is still served.
+/// Checks that the limit was counted this often, the log names the client, and the witness is still served.
 fn check_effect(
     server: &TestServer,
     witness: &mut Client,
@@ -40,18 +40,18 @@ fn check_effect(
     why: &str,
 ) {
     assert!(metric(server, name) >= 1.0, "{name}");
-    // Log lines are written by a thread of their own.
+    // Log lines are written by a separate thread.
     wait_for(why, || log::lines_with(&peer).iter().any(|line| line.contains(why)));
     witness.set("/witness", b"still here").ok();
 }
 
-/// Asks for a session; the address of the connection if it was closed instead.
+/// Requests a session; returns the address of the connection if it was closed instead.
 fn refused(server: &TestServer) -> Option<SocketAddr> {
     let mut stream = open(server.address());
     let address = stream.local_addr().unwrap();
     let mut frame = Vec::new();
     connect_request(SessionId::NONE, &[0; 16]).encode_frame(&mut frame);
-    // A server that refuses at once may be gone before this is written.
+    // A server that rejects at once may be gone before this is written.
     _ = stream.write_all(&frame);
     receive_payload(&mut stream).is_none().then_some(address)
 }
@@ -64,7 +64,7 @@ fn connections_per_address_are_limited() {
     let third = refused(&server).expect("a third is refused");
     check_effect(&server, &mut witness, "connection_rejected", third, "maxClientCnxns");
     drop(second);
-    // The place comes free when the server has noticed; until then it keeps refusing.
+    // The slot is free when the server has noticed; until then it keeps rejecting.
     wait_for("a free place", || refused(&server).is_none());
 }
 
@@ -111,7 +111,7 @@ fn a_frame_above_the_limit_ends_the_connection() {
     check_effect(&server, &mut witness, name, peer, "jute.maxbuffer");
 }
 
-/// Who has no session yet cannot make the server wait for a long frame.
+/// A client without a session cannot make the server wait for a long frame.
 #[test]
 fn a_first_frame_is_short() {
     let (server, mut witness) = start(|_| {});
@@ -123,7 +123,7 @@ fn a_first_frame_is_short() {
     check_effect(&server, &mut witness, name, peer, "is not a connect request");
 }
 
-/// A port for both kinds of IP gets an IPv4 address as part of an IPv6 one; the log has it as people know it.
+/// A port for both kinds of IP gets an IPv4 address as part of an IPv6 one; the log shows the IPv4 one.
 #[test]
 fn an_ipv4_address_is_told_as_one() {
     let (server, mut witness) =
@@ -136,7 +136,7 @@ fn an_ipv4_address_is_told_as_one() {
     check_effect(&server, &mut witness, name, peer, "is not a connect request");
 }
 
-/// A request that comes byte by byte is no sign of life before it is whole.
+/// A request that arrives byte by byte does not keep the session alive before it is complete.
 #[test]
 fn a_request_that_never_ends_costs_the_session() {
     let (server, _) = start(|config| {
@@ -159,7 +159,7 @@ fn a_request_that_never_ends_costs_the_session() {
     Client::connect(server.address()).create("/others", b"", 0).ok();
 }
 
-/// Sends writes without waiting: all are answered, and the limit was felt.
+/// Sends writes without waiting: all are answered, and the limit was reached.
 fn check_held_back(adjust: impl FnOnce(&mut Config), setting: &str, data: &[u8]) {
     let (server, mut witness) = start(adjust);
     let mut client = Client::connect(server.address());
@@ -215,8 +215,8 @@ pub fn long_frame() -> Vec<u8> {
     frame
 }
 
-/// Frames that are announced and do not come hold no more than the limit; who comes later waits until there
-/// is room, and small requests do not.
+/// Frames that are announced and not sent hold no more than the limit; later ones wait until there
+/// is space, and small requests do not.
 #[test]
 fn long_frames_arrive_only_as_far_as_there_is_room() {
     let (server, mut witness) =
@@ -228,7 +228,7 @@ fn long_frames_arrive_only_as_far_as_there_is_room() {
     for client in &mut stalled {
         client.send_raw(most);
     }
-    // The second reaches beyond the limit, as one may.
+    // The second one exceeds the limit, as one may.
     wait_for("two frames", || held() == 2 * frame.len());
     let mut third = Client::connect(server.address());
     let peer = third.local_address();
@@ -267,7 +267,7 @@ fn large_requests_have_a_limit_of_their_own() {
     witness.create("/large-again", &[7; 4000], 0).ok();
 }
 
-/// Replies that nobody reads keep the next request waiting, and nothing else.
+/// Replies that the client does not read delay only its next request.
 #[test]
 fn a_client_that_does_not_read_its_replies_is_not_served_further() {
     let (server, mut witness) = start(|_| {});
@@ -285,7 +285,7 @@ fn a_client_that_does_not_read_its_replies_is_not_served_further() {
     }
 }
 
-/// A reply that is too large is not made. Apache sends it whatever its size.
+/// A reply that is too large is not built. Apache sends it whatever its size.
 #[test]
 fn replies_are_limited() {
     let (server, mut witness) =
@@ -304,7 +304,7 @@ fn replies_are_limited() {
     }
     let ephemerals = ReadRequest::GetEphemerals { prefix: None };
     assert_eq!(witness.call(&Request::Read(ephemerals)).error, marshalling);
-    // What fits is answered, and who got no answer watches nothing.
+    // What fits is answered, and a client without an answer has no watch.
     client.call(&Request::Read(ReadRequest::MultiRead((0..4).map(data).collect()))).ok();
     let watched = ReadRequest::CheckWatches { path: "/many".into(), kind: WatcherType::Children };
     assert_eq!(client.call(&Request::Read(watched)).error, code(ErrorCode::NoWatcher));
@@ -313,7 +313,7 @@ fn replies_are_limited() {
     check_effect(&server, &mut witness, name, peer, "herdsman.replyBytesMax");
 }
 
-/// Many clients that read nothing do not fill the memory: the one with the most unread bytes goes first.
+/// Many clients that do not read do not fill the memory: the one with the most unread bytes is closed first.
 #[test]
 fn unread_replies_of_all_clients_have_a_limit() {
     let (server, mut witness) = start(|config| {
@@ -343,7 +343,7 @@ fn unread_replies_of_all_clients_have_a_limit() {
     check_effect(&server, &mut witness, name, closed[0].local_address(), why);
 }
 
-/// Events that nobody reads are not collected without end.
+/// Events that a client does not read are not collected without limit.
 #[test]
 fn a_client_that_does_not_read_its_events_is_closed() {
     let (server, mut witness) = start(|config| {
@@ -356,12 +356,12 @@ fn a_client_that_does_not_read_its_events_is_closed() {
     deaf.call(&Request::Read(watch)).ok();
     witness.create(&path, b"", 0).ok();
     let closed = || metric(&server, "herdsman_slow_readers_closed_total") >= 1.0;
-    let mut told = 0;
+    let mut sent = 0;
     while !closed() {
-        // One at a time: no single change is too much to be told of.
+        // One at a time: no single change exceeds the limit.
         witness.set(&path, b"").ok();
-        told += path.len();
-        assert!(told < 100 << 20, "{told} bytes of events, and nobody minds");
+        sent += path.len();
+        assert!(sent < 100 << 20, "{sent} bytes of events, and the connection was not closed");
     }
     let (name, peer) = ("herdsman_slow_readers_closed_total", deaf.local_address());
     check_effect(&server, &mut witness, name, peer, "herdsman.unreadBytesPerConnectionMax");
@@ -385,7 +385,7 @@ fn watches_of_a_session_are_limited() {
     assert_eq!(client.call(&Request::Read(children())).error, refused);
     let add = ReadRequest::AddWatch { path: "/new".into(), recursive: true };
     assert_eq!(client.call(&Request::Read(add)).error, refused);
-    // Also behind a write, where reads may take another way. A write that spends a watch makes room.
+    // Also after a write, where reads may take another way. A write that triggers a watch frees its slot.
     let (new, change) = (create("/new", b"", 0), set("/witness", b"1"));
     client.send_all(&[new, Request::Read(children()), change, Request::Read(children())]);
     let errors: Vec<i32> = (0..4).map(|_| client.receive_reply().unwrap().error).collect();
@@ -398,7 +398,7 @@ fn watches_of_a_session_are_limited() {
     witness.get("/witness", true).unwrap();
 }
 
-/// Nobody looks at the reply to setWatches: a client that is not let have its watches must notice otherwise.
+/// Clients ignore the reply to setWatches, so the server must report a rejected watch in another way.
 #[test]
 fn too_many_watches_after_a_reconnect_end_the_connection() {
     let (server, mut witness) =
@@ -414,7 +414,7 @@ fn too_many_watches_after_a_reconnect_end_the_connection() {
     wait_for("its watches to go", || server.watch_count() == 2);
 }
 
-/// What waits behind a slow write, and is not handed on with it, waits too long.
+/// A request that waits for a slow write, and is not submitted with it, waits too long.
 #[test]
 fn a_request_that_waited_too_long_is_refused() {
     let (server, mut witness) = start(|config| {

@@ -1,5 +1,5 @@
-//! What the servers of this process say in their log. All tests share it; the address of a connection tells
-//! whose line it is.
+//! The log lines of the servers in this process. All tests share the log; lines are recognised by the address of a
+//! connection.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use tracing_subscriber::filter::LevelFilter;
 
 static LINES: Mutex<String> = Mutex::new(String::new());
 
-/// Set up by the first test that wants to know.
+/// Set up by the first test that uses it.
 static LISTENING: LazyLock<()> = LazyLock::new(|| {
     tracing_subscriber::fmt()
         .with_max_level(LevelFilter::INFO)
@@ -32,12 +32,12 @@ impl Write for Lines {
     }
 }
 
-/// Listens from now on. To be called before the server starts.
+/// Captures lines from now on. Must be called before the server starts.
 pub fn listen() {
     LazyLock::force(&LISTENING);
 }
 
-/// The lines in which something appears, for example an address.
+/// The lines that contain a text, for example an address.
 pub fn lines_with(text: &impl Display) -> Vec<String> {
     let text = text.to_string();
     let lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);

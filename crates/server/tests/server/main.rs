@@ -1,7 +1,7 @@
-//! A real server in this process, spoken to over real sockets by a client that knows only the
-//! protocol. One binary for all of it, to link once.
+//! Tests with a real server in this process, over real sockets, by a client that knows only the
+//! protocol. One binary for all of them, to link once.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod archive;
 mod audit;

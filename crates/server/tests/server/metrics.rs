@@ -10,7 +10,7 @@ use herdsman_testing::{TestEnsemble, TestServer};
 
 use crate::client::{Client, open};
 
-/// Every series with its value, after a strict look at the form of the text.
+/// Every series with its value, after a strict check of the format.
 pub fn scrape(handle: &ServerHandle) -> BTreeMap<String, f64> {
     let text = metrics::prometheus_text(&metrics::collect(handle));
     assert!(text.ends_with('\n') && !text.contains("\n\n"));
@@ -90,7 +90,7 @@ fn histograms_count_what_clients_wait_for() {
     }
     client.call(&Request::Sync { path: "/".into() }).ok();
     assert_eq!(watcher.events.len(), 3);
-    // An event counts just after the system has taken its bytes.
+    // An event is counted just after the system has accepted its bytes.
     let delivered = "herdsman_watch_delivery_latency_seconds_count";
     let mut series = scrape(&server.handle());
     while series[delivered] < 2.5 {
@@ -156,7 +156,7 @@ fn the_word_and_the_handle_tell_the_same_names() {
 #[test]
 fn slow_requests_are_counted() {
     let server = TestServer::start_with(|config| {
-        // Every write waits this long for company.
+        // Every write waits this long for more writes.
         config.storage.flush_delay_ms = 20;
         config.logging.slow_request_ms = std::num::NonZeroU32::new(10);
     });

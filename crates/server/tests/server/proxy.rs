@@ -1,4 +1,4 @@
-//! What a proxy does to frames and connections, and sessions ended by force, seen by a client that
+//! The effects of a proxy on frames and connections, and of forced session ends, on a client that
 //! knows only the protocol.
 
 use std::io::{Read, Write};
@@ -12,7 +12,7 @@ use herdsman_testing::{TestEnsemble, TestProxy, TestServer};
 use crate::client::{Client, code, connect_request, create, get, open, receive_payload, set};
 use crate::words::ask_bytes;
 
-/// Long enough for the slowest machine; a test that runs into it has failed.
+/// Long enough for the slowest machine; reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 const EPHEMERAL: i32 = 1;
 
@@ -29,12 +29,12 @@ fn exists(server: &TestServer, path: &str) -> bool {
 fn wait_for(what: &str, done: impl Fn() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// A second connection's round trip shows that what the first one sent before has had every chance
+/// A second connection's round trip shows that there was enough time for the first connection's earlier bytes
 /// to pass.
 fn round_trip(proxy: &TestProxy) {
     assert!(Client::connect(proxy.address()).ping().is_some());
@@ -103,7 +103,7 @@ fn a_lost_reply_leaves_what_was_done() {
 
     let mut again = Client::reattach(proxy.address(), client.session).unwrap();
     again.create("/b", b"", 0).ok();
-    assert_eq!(lost.fired(), 1, "a rule holds once unless told otherwise");
+    assert_eq!(lost.fired(), 1, "a rule applies once unless configured otherwise");
 }
 
 #[test]
@@ -311,7 +311,7 @@ fn behind_a_partition_nothing_passes_until_it_heals() {
     connect_request(SessionId::NONE, &[0; 16]).encode_frame(&mut frame);
     newcomer.write_all(&frame).unwrap();
     assert!(proxy.wait_until(PATIENCE, |traffic| traffic.connections_accepted() == 3));
-    // No time would be long enough to show this; but a proxy that lets something pass is quick.
+    // No time would be long enough to prove this; but a proxy that forwards something does so quickly.
     assert!(client.has_nothing_yet() && watcher.has_nothing_yet());
     assert!(outside.get("/a", false).is_err());
     assert_eq!((proxy.traffic().requests(OpCode::Create), server.session_count()), (0, 3));
@@ -360,7 +360,7 @@ fn words_and_garbage_pass_as_they_are() {
             stream.write_all(garbage).unwrap();
             stream.shutdown(Shutdown::Write).unwrap();
             let mut answer = Vec::new();
-            // Whether the end comes in order is the system's choice when bytes were not read.
+            // Whether the connection ends with a reset is the system's choice when bytes were not read.
             _ = stream.read_to_end(&mut answer);
             answer
         };
@@ -449,14 +449,14 @@ fn a_session_ends_by_force() {
     let gone = code(herdsman_proto::ErrorCode::NoNode);
     assert_eq!(other.get("/e", false), Err(gone));
     assert_eq!(other.events.len(), 1);
-    // Once more is no error, nor is one that never was.
+    // Neither a second call nor an unknown id is an error.
     server.expire_session(owner.session);
     server.expire_session(SessionId(77));
     server.expire_session(SessionId::NONE);
     assert_eq!(server.session_count(), 1);
 }
 
-/// A client that comes back at once, again and again, does not keep its session.
+/// A client that reconnects immediately and repeatedly does not keep its session.
 #[test]
 fn a_session_that_is_defended_ends_too() {
     let server = TestServer::start();

@@ -1,4 +1,4 @@
-//! Logging in with SASL, and servers that insist on a login.
+//! SASL logins, and servers that require a login.
 
 use std::path::Path;
 
@@ -49,7 +49,7 @@ impl<'a> Exchange<'a> {
         Exchange { client, challenge: Vec::new() }
     }
 
-    /// The answer to a token. A challenge in it is kept for [`Exchange::respond`].
+    /// The answer to a token. Its challenge, if any, is stored for [`Exchange::respond`].
     fn send(&mut self, token: &[u8]) -> Frame {
         let reply = self.client.call(&Request::Sasl { token });
         if reply.error == 0 {
@@ -71,7 +71,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// Logs in as far as the server lets it; the last frame.
+/// Logs in as far as the server permits; returns the last frame.
 fn log_in(client: &mut Client, user: &str, password: &str) -> Frame {
     let mut exchange = Exchange::new(client);
     assert_eq!(exchange.send(Login::OPENING).error, 0);
@@ -129,7 +129,7 @@ fn every_refused_token_is_answered_with_a_null_token_and_the_connection_closes()
         for second in [&b"nonsense"[..], b"", &[b'x'; 5000]] {
             let mut client = Client::connect(server.address());
             let mut exchange = Exchange::new(&mut client);
-            // What the first token holds does not matter.
+            // The contents of the first token do not matter.
             assert_eq!(exchange.send(b"nonsense").error, 0);
             assert_refused(&exchange.send(second), *refusal);
             assert!(client.is_closed());

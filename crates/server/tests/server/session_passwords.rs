@@ -1,4 +1,4 @@
-//! Passwords of sessions: Apache's, those made with a key, and the way from one to the other.
+//! Session passwords: Apache's, keyed ones, and the migration.
 
 use std::io::Write;
 
@@ -23,14 +23,14 @@ fn keyed_by(file: &NamedTempFile) -> impl Fn(usize, &mut Config) {
     |_, config| config.sessions.key_file = Some(file.path().to_owned())
 }
 
-/// Takes a session up again, as often as it needs while servers come and go.
+/// Resumes a session, with retries while servers restart.
 fn take_up(ensemble: &TestEnsemble, id: usize, session: SessionId, password: [u8; 16]) -> Client {
     ensemble.await_that("the session", || {
         Client::connect_as(ensemble.address(id), &connect_request(session, &password))
     })
 }
 
-/// Waits for a line of the log about a session.
+/// Waits for a log line about a session.
 fn await_line(ensemble: &TestEnsemble, session: SessionId, text: &str) {
     ensemble.await_that(text, || {
         let lines = log::lines_with(&format!("session {session}"));
@@ -62,7 +62,7 @@ fn with_one_key_a_session_goes_on_at_every_server() {
     client.set("/e", b"y").ok();
 }
 
-/// At servers that decide and at those that forward. The one whose session it is does not even notice.
+/// At servers that decide about sessions and at those that forward. The owner of the session does not notice.
 #[test]
 fn who_knows_only_the_id_does_not_take_a_session_over() {
     log::listen();
@@ -107,7 +107,7 @@ fn sessions_outlive_the_switch_to_keyed_passwords() {
                 client = take_up(&ensemble, at, session, client.password);
             }
         }
-        // Clients keep the last password that they got, which is one of a server that was restarted.
+        // Clients keep the last password that they got, which is from a server that was restarted.
         client = take_up(&ensemble, 1, session, client.password);
     }
     assert_ne!(client.password, session.apache_password());

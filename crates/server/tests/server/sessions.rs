@@ -1,4 +1,4 @@
-//! Sessions: opened, taken up again, moved, ended.
+//! Sessions: opened, resumed, moved, ended.
 
 use std::time::Duration;
 
@@ -73,7 +73,7 @@ fn a_silent_session_expires_and_a_pinging_one_does_not() {
     let mut pinging = connect(2_000);
     silent.create("/silent", b"", EPHEMERAL).ok();
     pinging.create("/pinging", b"", EPHEMERAL).ok();
-    // Waits for what must happen, not for a time: the silent one ends while the other asks.
+    // Waits for the event, not for a time: the silent session expires while the other one sends requests.
     while pinging.get("/silent", false).is_ok() {
         std::thread::sleep(Duration::from_millis(10));
     }

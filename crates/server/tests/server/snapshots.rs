@@ -1,4 +1,4 @@
-//! Snapshots while writes go on, rolled logs, and the removal of old files.
+//! Snapshots during writes, rolled logs, and the removal of old files.
 
 use std::path::Path;
 
@@ -30,15 +30,15 @@ fn snapshots_are_taken_logs_roll_and_old_files_go() {
     }
     let (snapshots, logs) = (count(&directory, "snapshot."), count(&directory, "log."));
     assert!((1..=4).contains(&snapshots), "{snapshots} snapshots");
-    assert!(logs < 12, "{logs} logs, although {newest} txns made a new one every 20 at the most");
+    assert!(logs < 12, "{logs} logs, although {newest} txns made a new one every 20 at most");
     let before = client.get("/n", false).unwrap();
     server.kill();
     server.start_again();
     assert_eq!(Client::connect(server.address()).get("/n", false).unwrap(), before);
 }
 
-/// The directory may come from Apache's server, which kept every snapshot: nothing goes before somebody could
-/// have read what will go.
+/// The directory may come from Apache's server, which kept every snapshot: nothing is removed before the log has
+/// said what will be removed.
 #[test]
 fn a_start_on_an_existing_directory_deletes_nothing() {
     let keep_all = |config: &mut Config| config.storage.purge = None;

@@ -1,4 +1,4 @@
-//! A disk that is full or broken: writes are refused, reads go on, nothing acknowledged is lost.
+//! A disk that is full or broken: writes are rejected, reads continue, nothing acknowledged is lost.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -81,7 +81,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     assert!(reader.get("/after", false).is_ok());
 }
 
-/// A log file that cannot be opened, for want of file descriptors, is not a failed disk.
+/// A log file that cannot be opened because no file descriptor is free is not a failed disk.
 #[test]
 fn writes_are_taken_again_when_files_can_be_opened() {
     let disk = Arc::new(MemoryDisk::new());

@@ -1,4 +1,4 @@
-//! The TLS client port: who gets in, who does not, and what is said about it.
+//! The TLS client port: which clients are accepted, and what is logged.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -31,7 +31,7 @@ pub fn start(authority: &Authority, adjust: impl FnOnce(&mut Config)) -> TestSer
     })
 }
 
-/// A connection whose first write shakes hands.
+/// A connection whose first write does the handshake.
 pub type TlsStream = StreamOwned<ClientConnection, TcpStream>;
 
 pub fn open_tls(address: SocketAddr, config: Arc<ClientConfig>) -> TlsStream {
@@ -39,7 +39,7 @@ pub fn open_tls(address: SocketAddr, config: Arc<ClientConfig>) -> TlsStream {
     StreamOwned::new(ClientConnection::new(config, name).unwrap(), open(address))
 }
 
-/// Opens a session through TLS, or says how far it came.
+/// Opens a session through TLS, or returns the error.
 fn connect(address: SocketAddr, config: Arc<ClientConfig>) -> std::io::Result<SessionId> {
     let mut stream = open_tls(address, config);
     let mut hello = Vec::new();
@@ -74,7 +74,7 @@ fn others_do_not() {
     let mut answer = Vec::new();
     _ = plain.read_to_end(&mut answer);
     assert!(!answer.starts_with(b"imok"));
-    // The others are still served.
+    // Other clients are still served.
     let client = ours.sign("client");
     connect(server.secure_address(), ours.client_config(Some(&client))).unwrap();
 }
@@ -115,7 +115,7 @@ fn handshakes_under_way_are_limited_and_stalled_ones_end() {
         let text = format!("zk_outstanding_tls_handshake\t{wanted}");
         wait_for(&text, || ask_bytes(server.address(), b"mntr").contains(&text));
     };
-    // They say nothing, and keep their places.
+    // They send nothing, and keep their connections.
     let mut stalled = [open(server.secure_address()), open(server.secure_address())];
     under_way(2);
     let client = authority.sign("client");
@@ -132,7 +132,7 @@ fn handshakes_under_way_are_limited_and_stalled_ones_end() {
     connect(server.secure_address(), config).unwrap();
 }
 
-/// Whoever says nothing keeps its place for ten minutes here, but not a server that stops.
+/// A silent connection may stay for ten minutes here, but does not delay the end of the server.
 #[test]
 fn a_stop_does_not_wait_for_stalled_handshakes() {
     let authority = Authority::new("ours");
@@ -156,7 +156,7 @@ fn changed_files_are_read_again() {
     let (client, newcomer) = (authority.sign("client"), next.sign("client"));
     connect(server.secure_address(), authority.client_config(Some(&client))).unwrap();
     assert!(connect(server.secure_address(), next.client_config(Some(&newcomer))).is_err());
-    // What cannot be used changes nothing.
+    // Unusable files change nothing.
     write_at_once(&own.file, "not a key");
     connect(server.secure_address(), authority.client_config(Some(&client))).unwrap();
     let renewed = next.sign("server");

@@ -1,4 +1,4 @@
-//! Watches: once, in order, and before any read that shows the change.
+//! Watches: each is triggered once, in order, and before any read that shows the change.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,7 +28,7 @@ fn a_watch_event_precedes_the_read_that_shows_it() {
         while !done.load(Ordering::Acquire) {
             let (_, watched) = reader.get("/w", true).unwrap();
             reader.events.clear();
-            read_until_told(&mut reader, watched.version);
+            read_until_notified(&mut reader, watched.version);
             if reader.events.is_empty() && done.load(Ordering::Acquire) {
                 break;
             }
@@ -36,8 +36,8 @@ fn a_watch_event_precedes_the_read_that_shows_it() {
     });
 }
 
-/// Reads in bursts until the event comes; no reply may show a newer version before it.
-fn read_until_told(reader: &mut Client, watched_version: i32) {
+/// Reads in bursts until the event arrives; no reply may show a newer version before it.
+fn read_until_notified(reader: &mut Client, watched_version: i32) {
     for _ in 0..1000 {
         let burst: Vec<_> = (0..8).map(|_| reader.send(&get("/w", false))).collect();
         for _ in burst {
@@ -45,9 +45,9 @@ fn read_until_told(reader: &mut Client, watched_version: i32) {
             let mut body = reply.ok();
             body.buffer().unwrap();
             let version = Stat::decode(&mut body).unwrap().version;
-            let told = !reader.events.is_empty();
+            let notified = !reader.events.is_empty();
             assert!(
-                told || version == watched_version,
+                notified || version == watched_version,
                 "version {version} was shown before its event"
             );
         }
@@ -109,7 +109,7 @@ fn what_changed_during_an_absence_is_told_before_the_reply() {
     assert_eq!(client.events.len(), 1);
 }
 
-/// A znode that anybody may change and only its owner may read.
+/// A znode that any client may change and only its owner may read.
 fn create_shut(path: &str) -> Request<'_> {
     let owner = Acl { perms: Perms::ALL, id: Id::new("digest", "owner:hash") };
     Request::Write(WriteRequest::Create(CreateRequest {
@@ -130,7 +130,7 @@ fn a_watcher_who_may_not_read_a_znode_hears_nothing_of_it() {
     let watch = ReadRequest::AddWatch { path: "/".into(), recursive: true };
     stranger.call(&Request::Read(watch)).ok();
     writer.call(&create_shut("/shut")).ok();
-    writer.set("/shut", b"told to nobody").ok();
+    writer.set("/shut", b"no client may read this").ok();
     writer.create("/open", b"", 0).ok();
     stranger.call(&exists("/open")).ok();
     let heard: Vec<_> = stranger.events.iter().map(|(_, path, _)| path.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Four-letter words over real sockets, as an operator's tools ask them.
+//! Four-letter words over real sockets, as operators' tools send them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -10,11 +10,11 @@ use herdsman_testing::TestServer;
 
 use crate::client::{Client, connect_request, open};
 
-/// Long enough for the slowest machine; a test that runs into it has failed.
+/// Long enough for the slowest machine; reaching it is a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
 const EPHEMERAL: i32 = 1;
 
-/// All that the server says to these bytes before it closes the connection.
+/// Sends these bytes and returns everything up to the end of the connection.
 pub fn ask_bytes(address: SocketAddr, bytes: &[u8]) -> String {
     let mut stream = open(address);
     stream.write_all(bytes).expect("the server reads");
@@ -27,7 +27,7 @@ fn ask(server: &TestServer, word: &str) -> String {
     ask_bytes(server.address(), word.as_bytes())
 }
 
-/// Replaces what no test can know: `0x…` by `H`, other numbers by `N`, clock times by `T`.
+/// Replaces values that differ in each run: `0x…` by `H`, other numbers by `N`, clock times by `T`.
 fn shape(text: &str) -> String {
     let mut shape = String::new();
     let mut rest = text;
@@ -67,12 +67,12 @@ fn metrics(server: &TestServer) -> BTreeMap<String, String> {
 pub fn wait_for(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + PATIENCE;
     while !done() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
+        assert!(Instant::now() < deadline, "timed out waiting for {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Earlier words' connections may still be on their way out.
+/// Connections of earlier words may not be closed yet.
 fn wait_for_connections(server: &TestServer, count: usize) {
     let wanted = format!("\nConnections: {count}\n");
     wait_for("connections to end", || ask(server, "srvr").contains(&wanted));
@@ -209,7 +209,7 @@ fn dump_shows_who_ends_when_and_what_goes_with_them() {
     }
     wait_for_connections(&server, 2);
     let mut text = String::new();
-    // The word before this one may still be there.
+    // The connection of the previous word may still be there.
     wait_for("a dump of two connections", || {
         text = ask(&server, "dump");
         text.matches("\tip: ").count() == 2
@@ -330,7 +330,7 @@ fn sessions_that_end_by_themselves_are_counted() {
     let mut request = connect_request(SessionId::NONE, &[0; 16]);
     request.timeout_ms = 40;
     drop(Client::connect_as(server.address(), &request).unwrap());
-    // It is counted when its time is up, and gone when that is in the log.
+    // It is counted when its time is up, and removed when that is in the log.
     wait_for("the session to end", || {
         let all = metrics(&server);
         all["stale_sessions_expired"] == "1" && all["global_sessions"] == "0"
@@ -408,5 +408,5 @@ fn words_arrive_in_many_ways() {
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     assert!(text.ends_with('\n') && text.lines().count() > 300, "{text}");
-    assert_eq!(ask(&server, "nope"), "", "what is no word is no frame either");
+    assert_eq!(ask(&server, "nope"), "", "an unknown word is not a frame either");
 }

@@ -1,5 +1,5 @@
 //! ACLs as text: `scheme:id:perms`, several separated by commas. Apache: `AclParser`, which skips
-//! entries that it cannot read and uses the rest; here that is an error, because nobody intends an
+//! entries that it cannot read and uses the rest; here that is an error, because no user intends an
 //! ACL with entries missing.
 
 use herdsman_client::{Acl, Id, Perms};

@@ -128,7 +128,7 @@ fn serve(mut editor: TerminalEditor, file: Option<&Path>, requests: &mpsc::Recei
             Request::Remember(line) => {
                 let is_new = editor.add_history_entry(line).unwrap_or(false);
                 if let Some(file) = file.filter(|_| is_new) {
-                    // A full disk is no reason to end the shell.
+                    // A full disk does not end the shell.
                     let _ = editor.append_history(file);
                 }
             }

@@ -92,7 +92,7 @@ pub struct Moved {
     pub is_atomic: bool,
 }
 
-/// Determines what there is to copy, and whether that is possible. Changes nothing.
+/// Determines what is to be copied, and whether that is possible. Changes nothing.
 pub async fn survey(
     client: &Client,
     source: &str,

@@ -176,7 +176,7 @@ impl PathCheck {
     }
 }
 
-/// The records of a file, one after the other.
+/// The records of a file, in order.
 pub struct Records<'f> {
     name: String,
     input: Box<dyn BufRead + Send + 'f>,

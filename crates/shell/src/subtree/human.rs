@@ -22,8 +22,9 @@ const SIZE_UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 /// Reads `500ms`, `30s`, `10m`, `2h`, `7d` or `1w`.
 pub fn parse_duration(text: &str) -> Result<Duration> {
     let refused = || {
-        let text =
-            format!("{text:?} is not a duration: use a number with ms, s, m, h, d or w, as 10m");
+        let text = format!(
+            "{text:?} is not a duration: expected a number and a unit (ms, s, m, h, d, w), such as 10m"
+        );
         SubtreeError::Mistake(text)
     };
     let (unit, ms) =

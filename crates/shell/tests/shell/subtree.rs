@@ -1,6 +1,6 @@
 //! Commands for whole subtrees, and the library below them.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod broken_connections;
 mod copying;

@@ -24,7 +24,7 @@ use super::Direction;
 use super::frames::{Piece, SeenAnswer, SeenRequest, Splitter};
 use super::queue::{Item, Pass, QueueReceiver, QueueSender, queue};
 use super::rule::Fault;
-use super::shared::{Ending, Shared, Verdict};
+use super::shared::{Ending, ProxyState, Verdict};
 
 /// Limit of outstanding requests per connection. Beyond it, the client is not read until the server has
 /// answered.
@@ -44,7 +44,7 @@ struct Outstanding {
 
 /// A connection opened by a client.
 pub(super) struct Connection {
-    shared: Arc<Shared>,
+    shared: Arc<ProxyState>,
     /// Starts at 1.
     number: usize,
     /// The number of cuts when the connection started.
@@ -58,7 +58,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub fn new(shared: Arc<Shared>, number: usize, cuts_before: usize) -> Self {
+    pub fn new(shared: Arc<ProxyState>, number: usize, cuts_before: usize) -> Self {
         let is_raw = AtomicBool::new(shared.carries_bytes);
         Connection {
             shared,

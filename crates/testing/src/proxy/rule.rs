@@ -7,7 +7,7 @@ use std::time::Duration;
 use herdsman_proto::OpCode;
 
 use super::frames::SeenRequest;
-use super::shared::Shared;
+use super::shared::ProxyState;
 
 /// A fault of a request or its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl Rule {
     }
 }
 
-/// Progress of a rule. Changed only under the lock of [`Shared`], so that no waiter misses a change.
+/// Progress of a rule. Changed only under the lock of [`ProxyState`], so that no waiter misses a change.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     pub fired: AtomicUsize,
@@ -140,7 +140,7 @@ pub(super) struct Progress {
 
 /// A rule in force. Dropping this handle does not end the rule.
 pub struct ActiveRule {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ProxyState>,
     pub(super) progress: Arc<Progress>,
 }
 

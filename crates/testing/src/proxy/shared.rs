@@ -59,7 +59,7 @@ impl State {
     }
 }
 
-pub(super) struct Shared {
+pub(super) struct ProxyState {
     /// The protocol has no frames: data is not parsed.
     pub carries_bytes: bool,
     state: Mutex<State>,
@@ -71,7 +71,7 @@ pub(super) struct Shared {
     configured: watch::Sender<()>,
 }
 
-impl Shared {
+impl ProxyState {
     pub fn new(upstream: SocketAddr) -> Self {
         let state = State {
             upstream,
@@ -85,7 +85,7 @@ impl Shared {
             log: Log::default(),
             version: 0,
         };
-        Shared {
+        ProxyState {
             carries_bytes: false,
             state: Mutex::new(state),
             changed: Condvar::new(),
@@ -95,7 +95,7 @@ impl Shared {
     }
 
     pub fn for_bytes(upstream: SocketAddr) -> Self {
-        Shared { carries_bytes: true, ..Shared::new(upstream) }
+        ProxyState { carries_bytes: true, ..ProxyState::new(upstream) }
     }
 
     /// Reads the state.

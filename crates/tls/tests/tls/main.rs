@@ -1,6 +1,6 @@
 //! Handshakes in memory, with generated certificates, and stores written by `keytool` and `openssl`.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot continue has failed")]
 
 mod authority;
 mod connection;

@@ -114,7 +114,7 @@ fn done_early(root: &str) -> Call {
 
 pub(super) const ROLLBACK: Scenario = Scenario {
     name: "multi-rollback",
-    about: "a failed multi gives back sequence numbers, also those of requests in flight",
+    about: "a failed multi releases its sequence numbers, also those of requests in flight",
     slots: 1,
     actions: rollback,
 };

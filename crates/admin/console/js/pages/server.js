@@ -22,7 +22,7 @@ export function serverPage(scope) {
   const about = new Loaded(scope, () => read("server", {}, scope.signal), whenChanged(drawFacts));
   const settings = new Loaded(scope, () => read("/commands/configuration", {}, scope.signal), drawSettings);
   settings.load();
-  const head = pageHead("Server", "The server that serves this page.");
+  const head = pageHead("Server", "The server that you are connected to.");
   const columns = h(
     "div",
     { class: "columns" },

@@ -10,7 +10,7 @@ fn an_instance_is_there_until_ctrl_c() {
     let watcher = terminal.start(&["discover", "web", "--watch"]);
     let register = ["register", "web", "10.0.0.5:8080", "--id", "a", "--payload", r#"{"zone": 1}"#];
     let instance = terminal.start(&register);
-    assert_eq!(instance.line(), "registered web a; Ctrl-C unregisters it");
+    assert_eq!(instance.line(), "registered web a; press Ctrl-C to unregister");
     assert_eq!(watcher.line(), r#"+ a 10.0.0.5:8080 {"zone":1}"#);
     terminal.run(&["discover"]).check(0, &["web"]);
     terminal.run(&["discover", "web"]).check(0, &[r#"a 10.0.0.5:8080 {"zone":1}"#]);

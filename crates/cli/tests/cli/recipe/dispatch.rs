@@ -51,7 +51,7 @@ fn a_client_that_does_not_reply_in_time_is_named_and_can_reply_later() {
     hurried.extend(["--timeout", "0.01"]);
     terminal.run(&hurried).check_error(3, &["herdsman: timed out waiting for a reply from a"]);
     let sent = terminal.start(&send);
-    assert_eq!(sent.line(), "a has left without a reply");
+    assert_eq!(sent.line(), "a disconnected without a reply");
     let late = receiver(&terminal, "a", &["cat"]);
     sent.end().check(0, &["a: reload"]);
     // Both messages.
@@ -65,7 +65,7 @@ fn an_interrupted_message_is_processed_by_the_next_client_with_the_id() {
     let sent = terminal.start(&["dispatch", "send", PATH, "reload"]);
     assert_eq!(busy.error_line(), "busy");
     busy.interrupted().check(0, &[]);
-    assert_eq!(sent.line(), "a has left without a reply");
+    assert_eq!(sent.line(), "a disconnected without a reply");
     let _next = receiver(&terminal, "a", &["cat"]);
     sent.end().check(0, &["a: reload"]);
 }

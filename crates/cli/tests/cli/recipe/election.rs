@@ -57,7 +57,7 @@ fn a_leader_whose_session_ends_has_lost() {
     leader.line();
     let node = format!("{PATH}/{}", terminal.children(PATH)[0]);
     terminal.server.expire_session(terminal.owner(&node));
-    leader.end().check_error(4, &["herdsman: the leadership was lost"]);
+    leader.end().check_error(4, &["herdsman: leadership lost"]);
 }
 
 #[test]

@@ -31,7 +31,7 @@ fn examples(arguments: &[&str]) -> Vec<String> {
     let behind = help.iter().skip_while(|line| *line != "Examples:").skip(1);
     let examples: Vec<_> = behind.take_while(|line| !line.is_empty()).cloned().collect();
     assert!(!examples.is_empty(), "no examples for {arguments:?} in {help:#?}");
-    // Also: none is so long that it is wrapped.
+    // Also: none is long enough to be wrapped.
     let is_example = |line: &String| line.starts_with("  ") && line.contains("herdsman recipe ");
     assert!(examples.iter().all(is_example), "{examples:#?}");
     examples

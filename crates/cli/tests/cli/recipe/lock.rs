@@ -40,7 +40,7 @@ fn without_waiting_a_held_lock_is_code_3() {
     let holder = terminal.start(&["lock", LOCK]);
     let line = holder.line();
     assert!(line.starts_with("holding /locks/deploy/_c_"), "{line}");
-    assert!(line.ends_with("; Ctrl-C releases it"), "{line}");
+    assert!(line.ends_with("; press Ctrl-C to release it"), "{line}");
     for patience in ["--no-wait", "-n", "--timeout=0", "-t0.01"] {
         let refused = terminal.run(&["lock", LOCK, patience, "--", "echo", "never"]);
         refused.check_error(3, &["herdsman: /locks/deploy is held by another client"]);

@@ -200,6 +200,8 @@ fn without_a_server_ctrl_c_still_ends_it() {
     watcher.line();
     terminal.server.kill();
     for running in [holder, watcher] {
-        running.interrupted().check_error(0, &["herdsman: closing the session was not confirmed"]);
+        running
+            .interrupted()
+            .check_error(0, &["herdsman: the server did not confirm the end of the session"]);
     }
 }

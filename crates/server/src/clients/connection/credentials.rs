@@ -1,4 +1,4 @@
-//! Credentials: answered at once, before anything that waits, as in Apache.
+//! Authentication requests: answered immediately, ahead of waiting requests, as in Apache.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use herdsman_proto::{ErrorCode, Id, JuteReader, OpCode, Request, Xid, Zxid, repl
 
 use super::{Connection, EndReason};
 
-/// The scheme that proves nothing: it asks whether this is the right ensemble.
+/// The scheme that authenticates nothing: it asks whether this is the right ensemble.
 const ENSEMBLE: &str = "ensemble";
-/// How much of a name that a client sent is in the log.
+/// Characters of a client's name that are logged.
 const SHOWN_NAME_CHARS_MAX: usize = 64;
 
-/// A connection would have more ids than a learner may send to its leader with each write.
+/// The connection would have more ids than a learner may send to its leader with each write.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "a connection may have at most {CONNECTION_IDS_MAX} ids and {CONNECTION_IDS_BYTES_MAX} bytes of ids"
 )]
 pub(super) struct TooManyIds;
 
-/// As much of a name that a client sent as a line of the log may have.
+/// The part of a client's name that is logged.
 pub(super) fn shown(name: &str) -> &str {
     let end = name.char_indices().nth(SHOWN_NAME_CHARS_MAX).map_or(name.len(), |(end, _)| end);
     &name[..end]
@@ -83,8 +83,8 @@ impl Connection {
         }
     }
 
-    /// The client says which ensemble it looks for. If it is at the wrong one, the connection ends without an
-    /// answer: an error would be final to the client, and so it tries another of its servers. Apache:
+    /// Checks the name of the ensemble that the client expects. At the wrong ensemble the connection ends without an
+    /// answer: an error would be final to the client, whereas now it tries another of its servers. Apache:
     /// `EnsembleAuthenticationProvider`.
     fn check_ensemble(&mut self, xid: Xid, wanted: &[u8]) -> Result<(), EndReason> {
         let names = self.shared.settings.ensemble_names.as_deref().unwrap_or_default();
@@ -106,7 +106,7 @@ impl Connection {
         Ok(())
     }
 
-    /// The client has proven these, too. None of them is added if all of them would be too many.
+    /// Adds ids that the client has proven; none of them if all of them would be too many.
     pub(super) fn add_ids(&mut self, proven: Vec<Id>) -> Result<(), TooManyIds> {
         let mut ids = self.ids.to_vec();
         ids.extend(proven.into_iter().filter(|id| !self.ids.contains(id)));
@@ -120,7 +120,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A request of a client that has to log in first. Apache: `AuthenticationHelper`.
+    /// Rejects a request of a client that has to log in first. Apache: `AuthenticationHelper`.
     pub(super) fn refuse_unauthenticated(&mut self, header: RequestHeader) -> EndReason {
         self.note_received();
         let (peer, session) = (self.client.peer, self.session);

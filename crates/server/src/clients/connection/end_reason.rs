@@ -1,4 +1,4 @@
-//! Why a connection ended, and what is counted and said about it.
+//! Why a connection ended, and how that is counted and logged.
 
 use std::io;
 
@@ -23,7 +23,7 @@ pub(crate) enum EndReason {
     BadLength(#[from] BadLength),
     #[error("the first frame, of {0} bytes, is not a connect request")]
     NoConnectRequest(i32),
-    #[error("undecodable {0}")]
+    #[error("cannot decode the {0}")]
     Undecodable(&'static str),
     #[error("{}", wording(.0))]
     ByServer(CloseCause),
@@ -37,7 +37,7 @@ pub(crate) enum EndReason {
     TooManyLargeBytes,
     #[error("the client re-registered more watches than herdsman.watchesPerSessionMax allows")]
     TooManyWatches,
-    /// Reported where it happened.
+    /// Logged where it happened.
     #[error("{0}")]
     Refused(&'static str),
 }
@@ -62,7 +62,7 @@ fn wording(closing: &CloseCause) -> String {
 }
 
 impl Connection {
-    /// Counts an end, and says why if it was not the client's wish.
+    /// Counts the end of a connection, and logs the reason unless the client closed it.
     pub(super) fn note_end(&self, ended: &EndReason) {
         let Some((counter, reports)) = self.counted_as(ended) else { return };
         counter.add(1);
@@ -80,7 +80,7 @@ impl Connection {
         }
     }
 
-    /// The counter of such ends, and the kind of report.
+    /// The counter and the kind of log line of this reason.
     fn counted_as(&self, ended: &EndReason) -> Option<(&Counter, Option<&LimitedLog>)> {
         let stats = &self.shared.core.stats;
         let reports = &self.shared.limit_reports;
@@ -102,7 +102,7 @@ impl Connection {
             EndReason::TooManyLargeBytes => {
                 (&stats.large_requests_rejected, &reports.large_requests)
             }
-            // Counted as every refused watch is.
+            // Counted like every rejected watch.
             EndReason::TooManyWatches
             | EndReason::ByServer(_)
             | EndReason::Word

@@ -44,18 +44,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Gives the connect request to the core. While the server looks for a leader the request waits for the outcome, up
-    /// to a tick: many clients take a connection that is closed for a server that is gone, and give up what they were
-    /// asked to do when all servers are. Apache closes it at once.
+    /// Passes the connect request to the core. While the server looks for a leader the request waits for the outcome,
+    /// up to a tick: many clients take a closed connection for a failed server, and fail the pending operations when
+    /// all servers have failed. Apache closes the connection at once.
     ///
     /// The request stays in the intake until there is a session, because the server may lose its leader before that.
-    /// No further limit is needed: a client may also take its time for this request.
+    /// No further limit is needed: a client may also delay sending this request.
     pub(super) fn connect(&mut self) -> Result<(), EndReason> {
         let Ok(Some(payload)) = self.intake.peek() else { return Ok(()) };
         let request = ConnectRequest::decode(payload)
             .map_err(|_| EndReason::Undecodable("connect request"))?;
         let core = &self.shared.core;
-        // Before the core is asked: what changes after that is heard.
+        // Before the core is asked, so that later changes are noticed.
         let role_changes = core.role_changes();
         let connect = Input::Connect { conn: self.client.id, request, ids: Arc::clone(&self.ids) };
         let wait_ms_max = self.shared.settings.role_wait_ms_max;
@@ -74,7 +74,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Whether a connection that the core wants to close gets another chance: it has no session yet, and the server has
+    /// Whether a connection that the core wants to close may try again: it has no session yet, and the server has
     /// just lost its leader.
     pub(super) fn may_connect_again(&self, why: CloseCause) -> bool {
         let core = &self.shared.core;
@@ -84,7 +84,7 @@ impl Connection {
             && core.may_wait_for_role(core.clock.now(), wait_ms_max).is_some()
     }
 
-    /// The connect request has led to a session.
+    /// Drops the connect request, which has led to a session.
     pub(super) fn consume_connect_request(&mut self) {
         if let Ok(Some(payload)) = self.intake.peek() {
             let bytes = payload.len();

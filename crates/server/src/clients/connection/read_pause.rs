@@ -1,8 +1,9 @@
-//! Limits that keep a connection waiting instead of closing it: too much is in flight, so nothing more is read
-//! from it, and its client notices when its socket takes no more. Apache: `ZooKeeperServer.shouldThrottle`.
+//! Limits that make a connection wait instead of closing it: too much is in flight, so nothing more is read
+//! from it, and its client cannot send more when the socket buffers are full. Apache:
+//! `ZooKeeperServer.shouldThrottle`.
 //!
-//! What is in flight is answered in time, and then the connection goes on. The rest of a long frame waits
-//! for room instead, see [`crate::clients::request_bytes`].
+//! Reading resumes when requests in flight have been answered. The rest of a long frame waits
+//! for space instead, see [`crate::clients::request_bytes`].
 
 use std::fmt;
 use std::future::Future;
@@ -16,7 +17,7 @@ use tokio::sync::futures::OwnedNotified;
 use super::Connection;
 use crate::operators::stats::Counter;
 
-/// Ids of more bytes than this count as a long frame does: there must be room before a request is read.
+/// Ids above this size are treated like a long frame: space is reserved before a request is read.
 const IDS_BYTES_FREE: usize = 4096;
 
 /// The limit that a connection waits for.
@@ -45,25 +46,25 @@ impl fmt::Display for ReadPause {
     }
 }
 
-/// What a connection has of the bytes that all connections share.
+/// A connection's share of the bytes that all connections hold.
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    /// Of its requests that are with the core.
+    /// Bytes of its requests in the core.
     submitted: u64,
-    /// Of the long frame that arrives.
+    /// Bytes of the long frame that is being received.
     reserved: u64,
-    /// Woken when there may be room for that frame.
+    /// Woken when there may be space for that frame.
     freed: Option<Pin<Box<OwnedNotified>>>,
 }
 
 impl Connection {
-    /// Too much is in flight, and some of it is this connection's.
+    /// Whether too much is in flight, and some of it is this connection's.
     pub(super) fn is_throttled(&self) -> bool {
         self.read_pause_reason().is_some()
     }
 
     fn read_pause_reason(&self) -> Option<ReadPause> {
-        // Nobody would wake it up again.
+        // Otherwise it would never be woken.
         if self.in_flight == 0 {
             return None;
         }
@@ -80,7 +81,7 @@ impl Connection {
         shared.request_bytes.is_full().then_some(ReadPause::AllBytes)
     }
 
-    /// Counts when the connection begins to wait for a limit.
+    /// Counts and logs a pause of reading, once when it begins.
     pub(super) fn note_read_pause(&mut self) {
         let is_unread = self.is_output_full().then_some(ReadPause::Unread);
         let now = is_unread.or_else(|| self.read_pause_reason());
@@ -111,7 +112,7 @@ impl Connection {
         }
     }
 
-    /// Brings the common count up to date with what is with the core.
+    /// Updates the global count with the requests in the core.
     pub(super) fn count_submitted_bytes(&mut self) {
         let (before, now) = (self.share.submitted, self.submitted.bytes());
         if now > before {
@@ -122,11 +123,11 @@ impl Connection {
         self.share.submitted = now;
     }
 
-    /// Room for the rest of the frame at the front, if it needs some.
+    /// Waits for space for the rest of the first frame, if it needs some.
     pub(super) fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<()> {
         match self.intake.long_frame_bytes() {
             Some(bytes) if self.share.reserved == 0 => self.poll_reserve(bytes as u64, context),
-            // What they take is counted with the request.
+            // Their bytes are counted with the request.
             None if self.in_flight == 0 && self.forwarded_ids_bytes() > IDS_BYTES_FREE => {
                 self.poll_reserve(0, context)
             }
@@ -134,7 +135,7 @@ impl Connection {
         }
     }
 
-    /// What a learner sends to the leader with each request that changes something: all that its client has proven.
+    /// Bytes that a learner sends to the leader with each write request: all ids that its client has proven.
     pub(super) fn forwarded_ids_bytes(&self) -> usize {
         if self.shared.core.peers().is_some() { ids_len(&self.ids) } else { 0 }
     }
@@ -155,12 +156,12 @@ impl Connection {
         Poll::Ready(())
     }
 
-    /// Who may not read has no use for room: word of it, which may have come already, is for the next one.
+    /// A paused connection passes a pending wake-up for space on to the next one.
     pub(super) fn leave_queue_for_room(&mut self) {
         self.share.freed = None;
     }
 
-    /// Gives room back when the frame that it was for is not at the front any more.
+    /// Releases the reservation when its frame is no longer first.
     pub(super) fn release_room(&mut self) {
         if self.share.reserved > 0
             && self.intake.long_frame_bytes() != Some(self.share.reserved as usize)
@@ -169,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// The connection is over, or its frame is.
+    /// Releases the reservation, because the connection or its frame has ended.
     pub(super) fn release_all_room(&mut self) {
         let reserved = std::mem::take(&mut self.share.reserved);
         if reserved > 0 {

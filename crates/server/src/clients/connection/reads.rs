@@ -1,4 +1,4 @@
-//! Reads: answered here and now, from the shared tree.
+//! Reads: answered immediately from the shared tree.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -16,36 +16,36 @@ use crate::operators::slow_requests::{self, SlowRequest};
 use crate::operators::stats::{LENGTH_BYTES, Series};
 use crate::start::settings;
 
-/// A reply that is larger may have taken long.
+/// A larger reply may have taken long.
 const LARGE_REPLY_BYTES: u64 = 64 * 1024;
-/// As much of a slow read is kept to show its path.
+/// Bytes of a slow read that are kept, to show its path.
 const SHOWN_BYTES_MAX: usize = 1024;
 
-/// Reads that were answered under one guard.
+/// Reads that are answered under one guard.
 struct ReadBatch<'a> {
     core: &'a Core,
-    /// When the first of them came.
+    /// When the first of them arrived.
     arrived_us: u64,
     /// When the tree could be read.
     guarded_us: u64,
-    /// Without the frames' lengths.
+    /// Reply sizes without the length fields.
     reply_bytes: Series,
     last: Option<(RequestHeader, u64)>,
-    /// Watches that were refused.
+    /// Watches that were rejected.
     watches: RefusedWatches,
-    /// Replies that were too large: how many, and what the first of them answers, to be told of when the tree is
-    /// free again.
+    /// Replies that were too large: their number, and what the first of them answers, which is logged when the tree is
+    /// unlocked.
     too_large: (u64, Option<LargeReply>),
-    /// The first slow one, to be told of when the tree is free again.
+    /// The first slow read, which is logged when the tree is unlocked.
     slow: Option<SlowRead>,
 }
 
-/// Requests that would have set a watch too many (`herdsman.watchesPerSessionMax`).
+/// Requests rejected because they would set too many watches (`herdsman.watchesPerSessionMax`).
 #[derive(Default)]
 struct RefusedWatches {
     count: u64,
-    /// One of them sets watches again after a reconnect. Its answer is nothing that a client looks at, so the
-    /// connection ends: a client must not believe in watches that it does not have.
+    /// One of them registers watches again after a reconnect. Clients ignore the answer to that, so the
+    /// connection ends: a client must not rely on watches that it does not have.
     again: bool,
 }
 
@@ -53,7 +53,7 @@ struct RefusedWatches {
 struct LargeReply {
     op: OpCode,
     path: String,
-    /// How large it would be, if that is known without making it.
+    /// Its size, if that is known without building it.
     bytes: Option<usize>,
 }
 
@@ -67,12 +67,12 @@ struct SlowRead {
 }
 
 impl Connection {
-    /// The run of reads at the front of the intake.
+    /// Serves the reads at the front of the intake.
     pub(super) fn serve_reads(&mut self) -> Result<ControlFlow<()>, EndReason> {
         let core = Arc::clone(&self.shared.core);
         let arrived_us = core.clock.monotonic_us();
         let tree = core.tree();
-        // Events first: see `outbox`. A server that has sent its clients away may have another tree.
+        // Events first: see `outbox`. A server that has closed its clients' connections may have another tree.
         self.take_outbox();
         if self.stage != Stage::Serving {
             return Ok(ControlFlow::Break(()));
@@ -90,7 +90,7 @@ impl Connection {
             }
             if batch.answer(reader, &tree, header, payload, output) == Effort::Large {
                 batch.note_if_slow(header, payload);
-                // Writes, and the other connections of this thread, get their turn before the next one.
+                // Writes, and the other connections of this thread, are served before the next batch.
                 next = ControlFlow::Break(());
             }
             let bytes = payload.len();
@@ -113,7 +113,7 @@ impl Connection {
         self.shared.core.stats.watches_refused.add(watches.count);
         let (peer, session) = (self.client.peer, self.session);
         self.shared.limit_reports.watches.warn(format_args!(
-            "watch refused to {peer}: session {session} has as many as herdsman.watchesPerSessionMax allows"
+            "watch of {peer} in session {session} rejected: limit of herdsman.watchesPerSessionMax reached"
         ));
         if watches.again { Err(EndReason::TooManyWatches) } else { Ok(()) }
     }
@@ -125,7 +125,7 @@ impl Connection {
         let size = bytes.map_or_else(|| "more bytes".to_owned(), |bytes| format!("{bytes} bytes"));
         let limit = settings::reply_bytes_max(&self.shared.config);
         self.shared.limit_reports.large_replies.warn(format_args!(
-            "reply to {op} {path:?} of {peer} in session {session} refused: {size} where {limit} are allowed (herdsman.replyBytesMax)"
+            "reply to {op} {path:?} of {peer} in session {session} rejected: {size}, limit is {limit} bytes (herdsman.replyBytesMax)"
         ));
     }
 
@@ -157,7 +157,7 @@ impl Connection {
 }
 
 impl<'a> ReadBatch<'a> {
-    /// The tree can be read now.
+    /// Starts a batch when the tree can be read.
     fn begin(core: &'a Core, arrived_us: u64) -> Self {
         let guarded_us = if core.slow_requests.is_on() {
             core.clock.monotonic_us().max(arrived_us)
@@ -188,7 +188,7 @@ impl<'a> ReadBatch<'a> {
         let start = output.len();
         let op = OpCode::from_code(header.op).expect("only known ops come to this route");
         let answered = reads::answer(tree, reader, op, header.xid, &payload[8..], output);
-        // No other limit refuses a read in this way.
+        // No other limit rejects a read in this way.
         if answered == Err(ErrorCode::QuotaExceeded) {
             self.watches.note(op);
         }
@@ -211,7 +211,7 @@ impl RefusedWatches {
 }
 
 impl ReadBatch<'_> {
-    /// The first read of a run knows how long the tree could not be read.
+    /// Counts the wait for the tree, before the first read of a batch.
     fn note_if_waited(&mut self, intake: &Intake) -> Result<(), EndReason> {
         if self.core.slow_requests.is_slow(self.guarded_us - self.arrived_us)
             && let Some(payload) = intake.peek()?
@@ -221,7 +221,7 @@ impl ReadBatch<'_> {
         Ok(())
     }
 
-    /// A read that cannot be decoded has the same answer.
+    /// Logs a read whose reply was too large; a read that cannot be decoded has the same error.
     #[cold]
     fn note_if_too_large(&mut self, tree: &Tree, op: OpCode, body: &[u8]) {
         let Ok(Request::Read(request)) = Request::decode(op, &mut JuteReader::new(body)) else {
@@ -259,17 +259,17 @@ impl ReadBatch<'_> {
     }
 }
 
-/// How much work a read may have been.
+/// How expensive a read may have been.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Effort {
-    /// It need not look at the clock.
+    /// Too little to look at the clock.
     Small,
     Large,
 }
 
 impl Effort {
-    /// A read is much work if its reply is large or would have been, or if its op may look at many znodes; these have
-    /// higher numbers than the plain reads. This is asked of every read.
+    /// A read is expensive if its reply is large or would have been, or if its op may look at many znodes; these ops
+    /// have higher numbers than the plain reads. Called for every read.
     fn of(op: OpCode, answered: Result<(), ErrorCode>, reply_bytes: u64) -> Self {
         let is_large = reply_bytes >= LARGE_REPLY_BYTES
             || op as i32 >= OpCode::MultiRead as i32

@@ -1,9 +1,9 @@
-//! Logging in with SASL: tokens go back and forth until the server knows who it is. Apache:
+//! SASL logins of clients: tokens are exchanged until the server knows the client's identity. Apache:
 //! `ZooKeeperServer.processSasl`.
 //!
-//! All of this runs on the connection's I/O thread. That is right for Kerberos as well: a ticket is judged
-//! without asking anybody, by the key table and the record of tickets that were seen before, two small files
-//! that are read and written but never synced. It takes about 0.2 ms, less than it would to hand it over.
+//! All of this runs on the connection's I/O thread. That is right for Kerberos as well: a ticket is verified
+//! without the network, with the key table and the replay cache, two small files
+//! that are read and written but never synced. It takes about 0.2 ms, less than passing it to another thread.
 
 use herdsman_proto::{ErrorCode, Xid, reply};
 use herdsman_sasl::{Accepted, ServerLogin, ServerStep};
@@ -12,8 +12,8 @@ use herdsman_tree::auth::SASL;
 use super::credentials::shown;
 use super::{Connection, EndReason};
 
-/// How far the SASL login of a connection is. There is only one, as in Apache: a token that comes after its end is
-/// refused, whether it succeeded or failed.
+/// The state of the SASL login of a connection. There is only one login, as in Apache: a token after its end is
+/// rejected, whether it succeeded or failed.
 #[derive(Debug)]
 pub(super) enum SaslLogin {
     NotStarted,
@@ -24,7 +24,7 @@ pub(super) enum SaslLogin {
 impl Connection {
     pub(super) fn take_sasl_token(&mut self, xid: Xid, token: &[u8]) -> Result<(), EndReason> {
         let Some(logins) = &self.shared.logins.clients else {
-            // Nobody can log in here: the exchange ends with an empty token, as in Apache.
+            // No login is possible here: the exchange ends with an empty token, as in Apache.
             self.answer_sasl(xid, None);
             return Ok(());
         };
@@ -54,7 +54,7 @@ impl Connection {
                     "{peer} in session {session} logged in with SASL as {}",
                     shown(id.as_str())
                 ));
-                // With Kerberos there is nothing left to say, and Apache says that with no token at all.
+                // With Kerberos the last token is empty, and Apache sends none at all.
                 self.answer_sasl(xid, Some(&token[..]).filter(|token| !token.is_empty()));
                 Ok(())
             }

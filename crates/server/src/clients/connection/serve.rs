@@ -1,4 +1,4 @@
-//! Requests of an established session. One function keeps the branches; the pieces are straight.
+//! Dispatches the requests of an established session.
 
 use std::ops::ControlFlow;
 
@@ -13,11 +13,11 @@ use super::{Connection, EndReason};
 pub(super) enum Route {
     /// Answered here, from the tree.
     Read,
-    /// Takes its turn in the core.
+    /// Ordered by the core.
     Core,
-    /// Answered at once, before anything that waits.
+    /// Answered immediately, ahead of waiting requests.
     Auth,
-    /// Not ours: answered with an error, then the connection closes.
+    /// Not a client request: answered with an error, then the connection is closed.
     Unknown,
 }
 
@@ -25,7 +25,7 @@ fn route(op: Option<OpCode>) -> Route {
     match op {
         Some(OpCode::Auth | OpCode::Sasl) => Route::Auth,
         Some(op) if op.is_write() || op == OpCode::Sync => Route::Core,
-        // Inside a multi only, or only between servers.
+        // Valid inside a multi only, or only between servers.
         None
         | Some(OpCode::Check | OpCode::Error | OpCode::CreateSession | OpCode::DeleteContainer) => {
             Route::Unknown
@@ -41,10 +41,10 @@ pub(super) fn header_of(payload: &[u8]) -> Result<(RequestHeader, Route), EndRea
 }
 
 impl Connection {
-    /// Serves what has arrived, as far as order and limits allow.
+    /// Serves the received requests, as far as order and limits allow.
     pub(super) fn serve(&mut self) -> Result<(), EndReason> {
         self.held = false;
-        // Its next signs of life wait for us. What brings us here is that it reads, or that it is answered.
+        // Nothing more is read while throttled, so activity is reported here.
         if self.is_output_full() || self.is_throttled() {
             self.touch();
         }
@@ -60,8 +60,8 @@ impl Connection {
         Ok(())
     }
 
-    /// A sign of life, told to the core in steps so that reads need not take its lock. Only whole requests
-    /// are such: who sends one byte a second loses its session, and its connection with it, as in Apache.
+    /// Reports activity to the core at intervals, so that reads need not lock it. Only complete requests
+    /// count: a client that sends one byte per second loses its session, as in Apache.
     fn touch(&mut self) {
         let now_ms = self.shared.core.clock.monotonic_ms();
         if now_ms.saturating_sub(self.touched_ms) >= self.shared.settings.touch_step_ms {
@@ -70,8 +70,8 @@ impl Connection {
         }
     }
 
-    /// Serves the next frame of the intake, if its turn has come; a run of reads under one guard of the tree,
-    /// a run of writes and of reads that follow them in one turn of the core.
+    /// Serves the next requests of the intake, if they may be served: consecutive reads under one guard of the tree,
+    /// consecutive writes and the reads that follow them in one batch of the core.
     fn serve_arrived(&mut self) -> Result<ControlFlow<()>, EndReason> {
         let Some(payload) = self.intake.peek()? else { return Ok(ControlFlow::Break(())) };
         let bytes = payload.len();
@@ -98,13 +98,13 @@ impl Connection {
         }
     }
 
-    /// The next frame of the intake waits for the answers to those before it, and so does all behind it.
+    /// Makes the next frame of the intake wait for the replies to earlier requests; all later frames wait too.
     pub(super) fn hold(&mut self) -> ControlFlow<()> {
         self.held = true;
         ControlFlow::Break(())
     }
 
-    /// Nothing is read while something waits, so all that is here has waited as long.
+    /// Records when the intake began to wait: nothing is read meanwhile, so all received requests have waited as long.
     fn note_waiting(&mut self) {
         let is_wanted = self.shared.settings.op_wait_ms_max.is_some();
         if is_wanted && self.waiting_since_us.is_none() && (self.held || self.is_throttled()) {
@@ -112,8 +112,8 @@ impl Connection {
         }
     }
 
-    /// `throttled_op_wait_time`: what waited too long is not served any more. Not asked while others are with
-    /// the core: this answer would overtake theirs.
+    /// `throttled_op_wait_time`: whether the request has waited too long to be served. Not checked while requests are
+    /// in the core, because this reply would overtake theirs.
     fn has_waited_too_long(&self, header: RequestHeader) -> bool {
         let (Some(max), Some(since_us)) =
             (self.shared.settings.op_wait_ms_max, self.waiting_since_us)

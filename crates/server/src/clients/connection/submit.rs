@@ -1,4 +1,4 @@
-//! Requests that take their turn in the core.
+//! Submits requests to the core.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use super::serve::{Route, header_of};
 use super::{Connection, EndReason};
 use crate::clients::intake::Intake;
 
-/// Requests that one connection hands to the core at a time: others wait for it, too.
+/// Maximum number of requests that one connection submits under one lock.
 const BATCH_MAX: usize = 64;
-/// A read whose reply is longer does not go to the core: only here replies wait for a slow client. The writes before
-/// it may make the reply longer still; the core has a limit of its own (`Outputs::is_large`).
+/// A read whose reply is longer does not go to the core: only here do replies wait for a slow client. The writes before
+/// it may make the reply longer; for that the core has its own limit (`Outputs::is_large`).
 const REPLY_BYTES_MAX: usize = 4096;
 
-/// Requests on their way to the core.
+/// Requests to be submitted.
 #[derive(Default)]
 struct SubmitBatch<'a> {
     inputs: Vec<Input<'a>>,
-    /// What they take in the intake.
+    /// Their size in the intake.
     bytes: usize,
 }
 
 impl Connection {
-    /// Hands the run of requests at the front of the intake to the core, which answers through the outbox.
+    /// Submits the requests at the front of the intake to the core, which answers through the outbox.
     pub(super) fn submit_arrived(&mut self) -> Result<ControlFlow<()>, EndReason> {
         let now_us = self.shared.core.clock.monotonic_us();
         // Requests borrow from the intake while everything else here changes.
@@ -44,7 +44,7 @@ impl Connection {
         Ok(if is_empty { self.hold() } else { ControlFlow::Continue(()) })
     }
 
-    /// The front of the intake as inputs for the core. Nothing, if a read is first that has to be answered
+    /// The front of the intake as inputs for the core. Empty if it begins with a read that must be answered
     /// here and not before its turn.
     fn collect_batch<'a>(
         &mut self,
@@ -79,7 +79,7 @@ impl Connection {
         Ok(())
     }
 
-    /// A request as the core takes it.
+    /// Converts a request into an input of the core.
     fn take_input<'a>(
         &mut self,
         header: RequestHeader,
@@ -127,7 +127,7 @@ impl Connection {
         self.take_outbox();
     }
 
-    /// `largeRequestMaxBytes`: what does not fit costs the connection.
+    /// Enforces `largeRequestMaxBytes`: a request beyond the limit closes the connection.
     fn check_large(&mut self, bytes: usize) -> Result<(), EndReason> {
         let settings = &self.shared.settings;
         let bytes = bytes as u64;
@@ -146,10 +146,10 @@ impl Connection {
 /// Whether a read may follow writes of its session through the core.
 fn may_follow_writes(tree: &Tree, op: i32, body: &[u8]) -> bool {
     match OpCode::from_code(op).map(|op| Request::decode(op, &mut JuteReader::new(body))) {
-        // A watch that is refused is told of where reads are answered: see `reads`.
+        // A rejected watch is logged where reads are answered: see `reads`.
         Some(Ok(Request::Read(request))) if tree.limits_watches() && sets_watch(&request) => false,
         Some(Ok(Request::Read(request))) => tree.reply_fits(&request, REPLY_BYTES_MAX),
-        // A ping, or something that is answered with an error.
+        // A ping, or a request that is answered with an error.
         _ => true,
     }
 }

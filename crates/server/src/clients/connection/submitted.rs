@@ -1,11 +1,10 @@
-//! Requests of one connection that are with the core, in their order: how long they take, and what
-//! becomes of them.
+//! Requests of one connection in the core, in order: their durations, and their outcomes.
 //!
-//! In: each request when it is handed to the core, and the replies that come back in the same order. Out:
-//! durations, lines of the audit log and of the log of slow requests. All of it happens on the thread of
-//! the connection, outside every lock: replies are often taken while the tree is held, so what there is
-//! to say about them is said afterwards, before they go to the socket. When nobody wants lines, a request
-//! costs an entry in a queue and nothing of it is kept; the queue is as long as the core's share of this
+//! In: each request when it is submitted to the core, and the replies, which are in the same order. Out:
+//! durations, lines of the audit log and of the log of slow requests. All of it happens on the connection's
+//! thread, outside every lock: replies are often taken while the tree is locked, so
+//! log lines are written afterwards, before the replies are sent. With both logs disabled, a request
+//! costs an entry in a queue and no copy; the queue is as long as the core's queue of this
 //! connection's requests.
 
 use std::collections::VecDeque;
@@ -24,63 +23,63 @@ use crate::clients::outbox::{CloseCause, TakenOutput};
 use crate::operators::audit::{self, Answer};
 use crate::operators::slow_requests::SlowRequest;
 
-/// An empty queue keeps room for this many.
+/// An empty queue keeps capacity for this many.
 const IDLE_MAX: usize = 64;
-/// A client that goes may leave so many bytes of requests behind, and nobody waits for them.
+/// Maximum bytes of unanswered requests that are kept after the client disconnects, for the audit log.
 const BYTES_LEFT_MAX: u64 = 64 * 1024;
-/// A request that is kept for the log of slow requests only is cut to this: the path is at its beginning.
+/// A request that is kept for the log of slow requests only is truncated to this: its path is at the beginning.
 const HEAD_BYTES: usize = 1024;
 
-/// A request that is with the core.
+/// A request in the core.
 #[derive(Debug)]
 struct Submitted {
     op: OpCode,
     xid: Xid,
     bytes: usize,
-    /// What is kept of it until it is answered.
+    /// Bytes kept until it is answered.
     held_bytes: u64,
     arrived_us: u64,
     prepared_us: u64,
-    /// As it came, if there may be a line about it.
+    /// The payload, if there may be a log line about it.
     kept: Option<Bytes>,
-    /// Who asked, for the audit log.
+    /// The requester, for the audit log.
     ids: Option<Arc<[Id]>>,
 }
 
-/// Requests that are with the core, the oldest first.
+/// Requests in the core, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct SubmittedQueue {
     requests: VecDeque<Submitted>,
-    /// Of all of them.
+    /// Bytes kept of all of them.
     bytes: u64,
-    /// What was taken from the outbox since the last look.
+    /// Replies taken from the outbox since the last call of `note_answers`.
     taken: Vec<TakenAnswers>,
 }
 
-/// Answers that were taken from the outbox.
+/// Replies that were taken from the outbox.
 #[derive(Debug)]
 struct TakenAnswers {
     count: usize,
-    /// Where they are in the output, with events between them.
+    /// Their range in the output, with events between them.
     frames: Range<usize>,
-    /// All that is left is refused without a reply: the session went on elsewhere.
+    /// All remaining requests are rejected without a reply: the session has moved to another connection.
     refused: bool,
 }
 
 impl SubmittedQueue {
-    /// What is kept of the requests in it.
+    /// Bytes kept of the requests in the queue.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The core has taken the last ones, and prepared them if it could.
+    /// Records that the core has accepted the last requests, and has prepared them if it could.
     pub(super) fn note_prepared(&mut self, count: usize, now_us: u64) {
         for request in self.requests.iter_mut().rev().take(count) {
             request.prepared_us = now_us;
         }
     }
 
-    /// What was taken from the outbox is in the output.
+    /// Records that replies were moved from the outbox to the output.
     pub(super) fn answers_taken(&mut self, taken: &TakenOutput, frames: Range<usize>) {
         let refused = taken.closing == Some(CloseCause::Core(CloseReason::SessionMoved));
         if taken.answered > 0 || refused {
@@ -99,7 +98,7 @@ impl SubmittedQueue {
 }
 
 impl Connection {
-    /// A request is about to be handed to the core.
+    /// Records a request that is about to be submitted to the core.
     pub(super) fn note_submitted(&mut self, op: OpCode, xid: Xid, payload: &[u8], now_us: u64) {
         let core = &self.shared.core;
         let (kept, ids) = if core.audit().is_some() {
@@ -116,7 +115,7 @@ impl Connection {
         self.submitted.requests.push_back(request);
     }
 
-    /// Says what there is to say about the answers that are in the output now.
+    /// Logs the replies that are in the output now.
     pub(super) fn note_answers(&mut self) {
         if self.submitted.taken.is_empty() {
             return;
@@ -199,9 +198,9 @@ impl Connection {
         );
     }
 
-    /// A client that has gone may have left changes behind, whose fate belongs in the audit log. They
-    /// get a while to be decided. So do many bytes without an audit log: who could leave them behind and come
-    /// back for more would fill our memory.
+    /// A client that has disconnected may have left changes whose outcome belongs in the audit log. They
+    /// are waited for, up to a limit. Many bytes are waited for even without an audit log: otherwise a client could
+    /// fill our memory by leaving requests behind and connecting again.
     pub(super) async fn await_last_answers(&mut self) {
         if self.shared.core.audit().is_none() && self.submitted.bytes() < BYTES_LEFT_MAX {
             return;
@@ -223,7 +222,7 @@ impl Connection {
         }
     }
 
-    /// Nobody will hear of what is still with the core.
+    /// The connection has ended: replies still in the core will not be delivered.
     pub(super) fn give_up_submitted(&mut self) {
         let now_us = self.shared.core.clock.monotonic_us();
         while let Some(request) = self.submitted.pop() {
@@ -233,16 +232,16 @@ impl Connection {
     }
 }
 
-/// What the log of slow requests shows of a request.
+/// The part of a request that the log of slow requests shows.
 fn head(payload: &[u8]) -> Bytes {
     Bytes::copy_from_slice(&payload[..payload.len().min(HEAD_BYTES)])
 }
 
-/// Frames as they are sent.
+/// Encoded frames.
 struct Frames<'a>(&'a [u8]);
 
 impl<'a> Frames<'a> {
-    /// The next frame's payload.
+    /// The payload of the next frame.
     fn next(&mut self) -> Option<&'a [u8]> {
         let (length, rest) = self.0.split_first_chunk()?;
         let length = usize::try_from(i32::from_be_bytes(*length)).ok()?;
@@ -251,7 +250,7 @@ impl<'a> Frames<'a> {
         Some(payload)
     }
 
-    /// The reply to a request: events before it are passed over.
+    /// The reply to a request; skips events before it.
     fn answer_to(&mut self, xid: Xid) -> Answer<'a> {
         while let Some(payload) = self.next() {
             let mut reader = JuteReader::new(payload);
@@ -261,7 +260,7 @@ impl<'a> Frames<'a> {
                 Ok(_) | Err(_) => {}
             }
         }
-        // Too much was waiting for a client that did not read.
+        // Too much was queued for a client that did not read.
         Answer::Unknown
     }
 }

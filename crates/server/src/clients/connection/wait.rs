@@ -1,9 +1,9 @@
-//! What a connection waits for: bytes from its client, room for bytes to it, word from the core, the end of
-//! its patience.
+//! Waits for the next event of a connection: readable or writable socket, output from the core, or
+//! a deadline.
 //!
-//! One future that looks at all of them, instead of one for each: most waits end with the first look, and a
-//! wait costs no allocation and no lock. The socket is read right here: only a read that is told how much room
-//! there was can tell an emptied socket from one that may have more, and saves the second read that would
+//! One future polls all of them, instead of one for each: most waits end at the first poll, and a
+//! wait costs no allocation and no lock. The socket is read right here: only a read that knows how much space
+//! there was can distinguish an emptied socket from one that may have more, and saves the second read that would
 //! only say so.
 
 use std::future::{Future, poll_fn};
@@ -16,7 +16,7 @@ use super::{Connection, EndReason, Stage};
 use crate::clients::wire::Wire;
 
 impl Connection {
-    /// Waits until there is something to do. Bytes that the client sent meanwhile are in the intake.
+    /// Waits until there is something to do. Bytes that were received meanwhile are in the intake.
     pub(super) async fn wait(&mut self) -> Result<(), EndReason> {
         if !self.may_read() {
             self.leave_queue_for_room();
@@ -74,7 +74,7 @@ impl Connection {
         deadline.as_mut().poll(context).map(|()| self.patience_ended())
     }
 
-    /// Who has waited for a role for long enough hears from the core that there is none.
+    /// A connect request that has waited too long for a role is answered by the core.
     fn patience_ended(&mut self) -> Result<(), EndReason> {
         match self.stage {
             Stage::AwaitingRole => Ok(()),
@@ -82,7 +82,7 @@ impl Connection {
         }
     }
 
-    /// Nothing is wanted from the client, and nothing waits for it; but that it has gone is noticed.
+    /// Waits for the core only: nothing is read or written, but a disconnect of the client is noticed.
     async fn wait_for_core(&mut self) -> Result<(), EndReason> {
         tokio::select! {
             biased;
@@ -94,8 +94,8 @@ impl Connection {
     }
 }
 
-/// Waits until the client has gone. One that waits for a role gets a session afterwards, which should not be made for
-/// nobody.
+/// Waits until the client has disconnected. A client that waits for a role would get a session afterwards, which must
+/// not be created if it is gone.
 async fn gone(wire: &Wire, stage: Stage) -> io::Result<()> {
     match stage {
         Stage::AwaitingRole => wire.closed().await,

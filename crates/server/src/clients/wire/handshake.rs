@@ -1,8 +1,8 @@
-//! From an accepted socket to a [`Wire`]: what the port speaks, and the TLS handshake. Apache:
+//! Turns an accepted socket into a [`Wire`]: detects TLS and does the handshake. Apache:
 //! `NettyServerCnxnFactory` with its `DualModeSslHandler` and `CertificateVerifier`.
 //!
-//! Limits: the time (that of a connection without a session), and handshakes under way. A handshake costs
-//! far more than anything else that a stranger can ask for.
+//! Limits: the time (that of a connection without a session), and handshakes in progress. A handshake costs
+//! far more than anything else that an unauthenticated client can request.
 
 use std::io;
 use std::sync::Arc;
@@ -18,12 +18,12 @@ use super::tls::TlsWire;
 use crate::clients::Client;
 use herdsman_runtime::LimitedLog;
 
-/// What a client port speaks.
+/// The protocol of a client port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PortProtocol {
     Plain,
     Tls,
-    /// What the client begins with.
+    /// Either, as the client's first byte shows.
     Either,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct TlsAcceptor {
     warnings: LimitedLog,
 }
 
-/// Why there is no wire.
+/// A failed handshake.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum HandshakeError {
     #[error("{0} TLS handshakes are already in progress (netty.server.outstandingHandshake.limit)")]
@@ -59,12 +59,12 @@ impl TlsAcceptor {
         TlsAcceptor { context, handshakes_max, detection_timeout, under_way, warnings }
     }
 
-    /// Handshakes that have begun and not ended.
+    /// Handshakes in progress.
     pub fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// Opens a connection as the port speaks; `timeout` is for all of it.
+    /// Opens a connection with the port's protocol; `timeout` is for all of it.
     pub async fn open(
         &self,
         stream: TcpStream,
@@ -81,7 +81,7 @@ impl TlsAcceptor {
         tokio::time::timeout(timeout, opening).await.unwrap_or(Err(HandshakeError::Late))
     }
 
-    /// One line about a connection that did not come to be; a flood of them does not fill the log.
+    /// Logs a failed handshake, rate-limited.
     pub fn log_failure(&self, client: &Client, failure: &HandshakeError) {
         self.warnings.warn(format_args!(
             "connection from {} refused on the TLS port: {failure}",
@@ -89,13 +89,13 @@ impl TlsAcceptor {
         ));
     }
 
-    /// Looks at the first byte and leaves it there.
+    /// Peeks at the first byte.
     async fn begins_with_tls(&self, stream: &TcpStream) -> Result<bool, HandshakeError> {
         let mut first = [0; 1];
         let peeked = tokio::time::timeout(self.detection_timeout, stream.peek(&mut first)).await;
         match peeked.map_err(|_| HandshakeError::Late)?? {
             0 => Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
-            // No plain request begins with a byte that TLS may begin with.
+            // No plain request begins with the first byte of a TLS record.
             _ => Ok(looks_like_tls(&first) != Some(false)),
         }
     }
@@ -123,12 +123,12 @@ impl TlsAcceptor {
     }
 }
 
-/// What went wrong, in words for an operator.
+/// Describes an error for operators.
 fn describe(error: &io::Error) -> HandshakeError {
     HandshakeError::Handshake(herdsman_tls::describe_io_failure(error))
 }
 
-/// A handshake under way, until dropped.
+/// A handshake in progress, until dropped.
 struct HandshakePermit<'a>(&'a AtomicUsize);
 
 impl Drop for HandshakePermit<'_> {

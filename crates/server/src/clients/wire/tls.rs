@@ -1,4 +1,4 @@
-//! A connection through TLS: records in and out of the socket, never waiting.
+//! A connection through TLS: exchanges records with the socket, never waiting.
 
 use std::io::{self, BufRead, Read, Write};
 use std::task::{Context, Poll, ready};
@@ -8,8 +8,8 @@ use rustls::ServerConnection;
 use rustls::pki_types::CertificateDer;
 use tokio::net::TcpStream;
 
-/// Replies that are encrypted ahead of the socket. More would only wait here instead of in the connection's
-/// output, which knows its limits.
+/// Limit of encrypted bytes that the socket has not accepted yet. The rest stays in the connection's
+/// output, which has limits.
 const AHEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// A socket and the TLS session on it.
@@ -32,7 +32,7 @@ impl TlsWire {
         &self.stream
     }
 
-    /// Goes through the handshake, to its end or its failure.
+    /// Runs the handshake to completion.
     pub async fn handshake(&mut self) -> io::Result<()> {
         while self.session.is_handshaking() {
             self.flush_all().await?;
@@ -45,7 +45,7 @@ impl TlsWire {
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => {
-                    // The alert tells the other side what was wrong.
+                    // The alert says what was wrong.
                     _ = self.flush();
                     return Err(error);
                 }
@@ -64,7 +64,7 @@ impl TlsWire {
         Ok(())
     }
 
-    /// The other side's certificate, if it has shown one.
+    /// The peer's certificate, if it has presented one.
     pub fn peer_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.session.peer_certificates()?.first()
     }
@@ -81,7 +81,7 @@ impl TlsWire {
             }
             ready!(self.stream.poll_read_ready(context))?;
             match self.receive() {
-                // The end, in order or not: what is decrypted is all there is.
+                // The end, with or without close_notify: nothing follows the decrypted bytes.
                 Ok(0) => return Poll::Ready(self.take_decrypted(room).or(Ok(0))),
                 Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -90,7 +90,7 @@ impl TlsWire {
         }
     }
 
-    /// Moves decrypted bytes into the room that there is; `WouldBlock` if there are none.
+    /// Copies decrypted bytes into the free space of `room`; `WouldBlock` if there are none.
     fn take_decrypted(&mut self, room: &mut BytesMut) -> io::Result<usize> {
         let mut reader = self.session.reader();
         let before = room.len();
@@ -110,7 +110,7 @@ impl TlsWire {
         Ok(room.len() - before)
     }
 
-    /// Takes what the socket has and decrypts it.
+    /// Receives bytes from the socket and decrypts them.
     fn receive(&mut self) -> io::Result<usize> {
         let count = self.session.read_tls(&mut Socket(&self.stream))?;
         self.session.process_new_packets().map_err(io::Error::other)?;
@@ -121,7 +121,7 @@ impl TlsWire {
         self.flush()?;
         let count = self.session.writer().write(bytes)?;
         match self.flush() {
-            // It is encrypted, and goes out when the socket takes more.
+            // It is encrypted, and is sent when the socket accepts more.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(count),
             other => other.map(|()| count),
         }
@@ -138,14 +138,14 @@ impl TlsWire {
         !self.session.wants_write()
     }
 
-    /// Tells the other side that this is the end and no accident.
+    /// Sends close_notify.
     pub fn shut_down(&mut self) {
         self.session.send_close_notify();
         _ = self.flush();
     }
 }
 
-/// A socket that says `WouldBlock` instead of waiting.
+/// A socket that returns `WouldBlock` instead of waiting.
 struct Socket<'a>(&'a TcpStream);
 
 impl Read for Socket<'_> {

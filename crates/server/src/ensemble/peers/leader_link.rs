@@ -1,7 +1,7 @@
-//! The link to the leader as this server's network sees it: which one counts, and the tree that came on it.
+//! The network's view of the link to the leader: which link is current, and the tree that was received on it.
 //!
-//! In: what agreement asks for, and trees from the threads that read links. Invariant: a tree is kept only for the link
-//! that counts, and not once this server is up to date: one that comes after its link was given up is dropped.
+//! In: outputs of the protocol core, and trees from the threads that read links. Invariant: a tree is stored only for
+//! the current link, and not once this server is up to date: one that arrives after its link was given up is dropped.
 
 use herdsman_proto::txn::Entry;
 use herdsman_tree::Tree;
@@ -9,36 +9,36 @@ use herdsman_zab::LinkId;
 
 use crate::core::drop_on_thread;
 
-/// The link to the leader, or the attempt to get one.
+/// The link to the leader, or the attempt to connect.
 #[derive(Default)]
 pub(super) struct LeaderLink {
     link: Option<LinkId>,
-    /// This server has caught up over it.
+    /// Whether this server has caught up over it.
     is_active: bool,
-    /// The tree that came behind SNAP and has not been put in place.
+    /// The tree after SNAP that is not in use yet.
     tree: Option<Tree>,
 }
 
 impl LeaderLink {
-    /// An attempt to connect takes the place of the link before.
+    /// An attempt to connect replaces the previous link.
     pub fn begin(&mut self, link: LinkId) {
         self.end();
         self.link = Some(link);
     }
 
-    /// There is no leader.
+    /// Forgets the link: there is no leader.
     pub fn end(&mut self) {
         self.drop_tree();
         (self.link, self.is_active) = (None, false);
     }
 
-    /// This server is up to date.
+    /// Records that this server is up to date.
     pub fn activate(&mut self, link: LinkId) {
         self.is_active = self.is_current(link);
         self.drop_tree();
     }
 
-    /// Whether this is the link, or the attempt, that counts.
+    /// Whether this is the current link, or the current attempt.
     pub fn is_current(&self, link: LinkId) -> bool {
         self.link == Some(link)
     }
@@ -48,7 +48,7 @@ impl LeaderLink {
         self.is_active && self.is_current(link)
     }
 
-    /// Keeps a tree until it is put in place.
+    /// Stores a tree until it is taken into use.
     pub fn keep_tree(&mut self, link: LinkId, tree: Tree) {
         if self.is_current(link) {
             self.drop_tree();
@@ -67,7 +67,7 @@ impl LeaderLink {
         if self.link == Some(link)
             && let Some(tree) = &mut self.tree
         {
-            tree.replay(&Entry::decode(payload).expect("was decoded when it came in"));
+            tree.replay(&Entry::decode(payload).expect("was decoded when it was received"));
         }
     }
 

@@ -1,7 +1,7 @@
-//! What is sent to a learner in one long stream: the tree, and parts of the log.
+//! Long transmissions to a learner: the tree, and parts of the log.
 //!
-//! Both are read by the thread that writes to the learner, as fast as the learner takes them, while the tree and the
-//! log go on changing. The core is notified while the learner keeps reading, and when everything was sent.
+//! Both are read by the thread that writes to the learner, as fast as the learner reads, while the tree and the
+//! log keep changing. The core is notified while the learner keeps reading, and when everything was sent.
 
 use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
@@ -17,11 +17,11 @@ use super::HEARTBEAT_EVERY;
 use crate::core::Core;
 use herdsman_quorum::{StreamSource, StreamStep};
 
-/// Znodes of a tree that are written down under one guard.
+/// Znodes of a tree that are encoded under one guard.
 const NODES_PER_GUARD: usize = 128;
 /// Bytes of the log that are read at a time.
 const LOG_BYTES_PER_STEP: usize = 32 * 1024;
-/// About what a znode takes in a snapshot besides its path and data.
+/// The approximate size of a znode in a snapshot besides its path and data.
 const ZNODE_EXTRA_BYTES: u64 = 80;
 
 /// Notifies the core from time to time that a learner is still reading.
@@ -40,7 +40,7 @@ impl Heartbeat {
     }
 }
 
-/// SNAP, and the tree behind it, a guard at a time.
+/// Sends SNAP and the tree after it, some znodes per guard.
 pub(super) struct TreeStream {
     heartbeat: Heartbeat,
     zxid: Zxid,
@@ -71,17 +71,17 @@ impl StreamSource for TreeStream {
             walk.step(&tree, NODES_PER_GUARD, out)
         };
         if more {
-            // More is asked for only when the socket has taken what came before.
+            // More is encoded only when the socket has accepted what came before.
             self.heartbeat.heard(&core);
             return StreamStep::More;
         }
-        // Before anything else is sent: what follows the tree waits for this.
+        // Before anything else is sent: the packets after the tree wait for this.
         core.step(Input::Peer(PeerInput::SnapshotSent { link: self.heartbeat.link }));
         StreamStep::Done
     }
 }
 
-/// Where the log is, and when it is sent instead of the tree.
+/// The log files, and when they are sent instead of the tree.
 #[derive(Clone)]
 pub struct LogFiles {
     /// The disk.
@@ -96,7 +96,7 @@ pub struct LogFiles {
     pub measuring_max: Duration,
 }
 
-/// A part of the log, each txn as PROPOSAL and COMMIT.
+/// Sends a part of the log, each txn as PROPOSAL and COMMIT.
 pub(super) struct LogStream {
     heartbeat: Heartbeat,
     files: LogFiles,
@@ -104,7 +104,7 @@ pub(super) struct LogStream {
     to: Zxid,
     /// DIFF is sent first, if the log can be used for this learner.
     diff: Option<Zxid>,
-    /// Where to begin, if the part before this one was sent on the same link.
+    /// Where to begin, if the previous part was sent on the same link.
     position: Option<LogPosition>,
     range: Option<LogRange>,
 }
@@ -122,7 +122,7 @@ impl LogStream {
         LogStream { heartbeat, files, after, to, diff, position, range: None }
     }
 
-    /// Opens the log. `None`: the log cannot be used for this learner, and nothing has been sent.
+    /// Opens the log. `None` if it cannot be used for this learner; then nothing has been sent.
     fn open(
         &self,
         core: &Core,
@@ -200,7 +200,7 @@ impl StreamSource for LogStream {
     }
 }
 
-/// About what the tree takes in a snapshot.
+/// The approximate size of the tree in a snapshot.
 fn tree_bytes(core: &Core) -> u64 {
     let tree = core.tree();
     tree.data_size() + tree.node_count() as u64 * ZNODE_EXTRA_BYTES

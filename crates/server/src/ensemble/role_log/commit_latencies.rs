@@ -1,4 +1,4 @@
-//! How long txns take from here to their commit.
+//! Measures how long txns take from their arrival at this server to their commit.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use herdsman_proto::{JuteReader, Zxid};
 
 use crate::operators::stats::SharedDistribution;
 
-/// Txns that are appended and not agreed on. As many as agreement itself has in flight.
+/// Txns that are appended and not committed. As many as the protocol core has in flight.
 #[derive(Debug, Default)]
 pub(super) struct CommitLatencies {
     in_flight: VecDeque<InFlight>,
@@ -19,17 +19,17 @@ pub(super) struct CommitLatencies {
 struct InFlight {
     zxid: Zxid,
     appended_ms: u64,
-    /// The same, finer: histograms count microseconds.
+    /// The same with a higher resolution: histograms count microseconds.
     appended_at: Instant,
-    /// The leader's wall clock when it made the txn.
+    /// The leader's wall clock when it created the txn.
     made_wall_ms: Option<i64>,
 }
 
-/// How long a txn took.
+/// The duration of a commit.
 pub(super) struct Latency {
     pub since_append_ms: u64,
     pub since_append: Duration,
-    /// By two servers' wall clocks; nothing if that is less than nothing.
+    /// By two servers' wall clocks; `None` if that is negative.
     pub since_made_ms: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ impl Latency {
 }
 
 impl CommitLatencies {
-    /// A txn was appended. Gives how long it took to come here from the leader.
+    /// Records an appended txn. Returns how long it took to get here from the leader.
     pub fn appended(&mut self, now: Now, zxid: Zxid, payload: &[u8]) -> Option<u64> {
         let header = Entry::decode_header(&mut JuteReader::new(payload));
         let made_wall_ms = header.ok().map(|(header, _)| header.time_ms);
@@ -51,7 +51,7 @@ impl CommitLatencies {
         since_made(now, made_wall_ms)
     }
 
-    /// Everything up to here is agreed on.
+    /// Records that everything up to here is committed.
     pub fn committed(&mut self, now: Now, zxid: Zxid, mut count: impl FnMut(&Latency, Zxid)) {
         while let Some(txn) = self.in_flight.front()
             && txn.zxid <= zxid
@@ -66,7 +66,7 @@ impl CommitLatencies {
         }
     }
 
-    /// What was in flight may never be agreed on.
+    /// Forgets what was in flight, because it may never be committed.
     pub fn clear(&mut self) {
         self.in_flight.clear();
     }

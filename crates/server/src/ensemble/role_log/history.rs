@@ -1,16 +1,16 @@
-//! The last changes of this server's role, for whoever asks how an ensemble has fared.
+//! The history of this server's roles, for operators.
 //!
-//! In: standings as they change. Out: a short list, oldest first. Attempts to join that fail are not in
-//! it: there can be several a second, and the log tells of them.
+//! In: role changes. Out: a short list, oldest first. Failed attempts to join are not in
+//! it: there can be several a second, and they are in the log.
 
 use std::collections::VecDeque;
 
 use herdsman_proto::ServerId;
 
-/// Changes that are kept; the oldest make room.
+/// Changes that are kept; the oldest are dropped.
 const CHANGES_MAX: usize = 100;
 
-/// What a server does from now on.
+/// The new role of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewRole {
     /// It has lost its role and looks for a leader.
@@ -26,15 +26,15 @@ pub enum NewRole {
 /// A change of a server's role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoleChange {
-    /// When, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     pub at_ms: i64,
-    /// To what.
+    /// The new role.
     pub role: NewRole,
     /// The epoch of the new role.
     pub epoch: Option<u32>,
-    /// Who leads.
+    /// The leader.
     pub leader: Option<ServerId>,
-    /// How long this server had served nobody when the role began.
+    /// How long this server had not served clients when the role began.
     pub took_ms: Option<u64>,
 }
 

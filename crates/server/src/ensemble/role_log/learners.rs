@@ -1,4 +1,4 @@
-//! The learners of a leader, as far as they are of interest to an operator: who they are, and how
+//! The learners of a leader, as operators see them: their ids, and how
 //! they catch up.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ use super::wording::{self, close_reason_in_words, duration};
 use crate::operators::stats::EnsembleStats;
 use herdsman_runtime::LineLimit;
 
-/// Kinds of lines, counted for each server that is not listed, that are told in a minute: anybody can connect and claim
-/// to be a server of any number. The rest is for the level `debug`.
+/// Lines per minute for each unlisted server, because any host can connect and claim
+/// to be any server. Further lines are logged at level `debug`.
 const UNLISTED_KINDS_MAX: usize = 64;
 
 /// What a line about a learner is about.
@@ -29,18 +29,18 @@ pub(super) enum LineKind {
     Already,
     /// It has sent what was not expected.
     Packet,
-    /// It is sent away.
+    /// It is rejected.
     Away,
-    /// It is sent the whole tree.
+    /// It receives the whole tree.
     Tree,
     /// It is up to date.
     UpToDate,
-    /// It does not follow any more.
+    /// It no longer follows.
     Lost,
 }
 
 impl LineKind {
-    /// What goes on being wrong is told once a minute; a learner may come and go some times.
+    /// Persistent problems are logged once a minute; a learner may reconnect a few times.
     fn lines_per_minute(self) -> u32 {
         match self {
             LineKind::Newer
@@ -67,7 +67,7 @@ struct Learner {
     server: ServerId,
     kind: LearnerKind,
     since_ms: u64,
-    /// Its epoch and its last txn, as it said itself.
+    /// Its epoch and its last txn, as it has reported them.
     said: Option<(Option<u32>, Zxid)>,
     /// How it is brought up to date, with how many txns so far; `None` before and afterwards.
     catching_up: Option<(Plan, usize)>,
@@ -80,20 +80,20 @@ impl Learner {
     }
 }
 
-/// Everybody who has introduced himself on a link that stands. The network limits the links.
+/// Learners that have introduced themselves on an open link.
 #[derive(Debug, Default)]
 pub(super) struct Learners {
     known: BTreeMap<LinkId, Learner>,
-    /// How many of them catch up.
+    /// The number of those that are catching up.
     catching_up: usize,
-    /// Those that are listed.
+    /// The listed servers.
     members: BTreeSet<ServerId>,
-    /// What was told in the last minute.
-    told: BTreeMap<(ServerId, LineKind), LineLimit>,
+    /// The lines logged in the last minute.
+    logged: BTreeMap<(ServerId, LineKind), LineLimit>,
 }
 
 impl Learners {
-    /// The membership has changed.
+    /// Applies a new membership.
     pub fn set_members(&mut self, membership: &Membership) {
         self.members = membership.members.keys().copied().collect();
     }
@@ -124,12 +124,12 @@ impl Learners {
         self.remove(link);
     }
 
-    /// The follower at the other end of a link, if it is up to date.
+    /// The follower at the other end of a link, if it is synchronized.
     pub fn follower(&self, link: LinkId) -> Option<ServerId> {
         self.known.get(&link).filter(|learner| learner.follows()).map(|learner| learner.server)
     }
 
-    /// All followers that are up to date; one that has just connected again may be there twice.
+    /// All synchronized followers; one that has just reconnected may be there twice.
     pub fn followers(&self) -> impl Iterator<Item = ServerId> + '_ {
         self.known.values().filter(|learner| learner.follows()).map(|learner| learner.server)
     }
@@ -140,14 +140,14 @@ impl Learners {
         Some(learner)
     }
 
-    /// The line as it may be told: for the level `debug` if there were enough of its kind.
+    /// The line, at level `debug` if its kind has reached its limit.
     pub fn limited(&mut self, now_ms: u64, server: ServerId, kind: LineKind, line: Line) -> Line {
         let Line { level, mut text } = line;
         let level = match self.admit(Duration::from_millis(now_ms), (server, kind)) {
             None => Level::DEBUG,
             Some(left_out) => {
                 if left_out > 0 {
-                    text.push_str(&format!(" ({left_out} similar lines suppressed)"));
+                    text.push_str(&format!(" ({left_out} similar messages suppressed)"));
                 }
                 level
             }
@@ -156,21 +156,21 @@ impl Learners {
     }
 
     fn admit(&mut self, now: Duration, kind: (ServerId, LineKind)) -> Option<u64> {
-        if let Some(lines) = self.told.get_mut(&kind) {
+        if let Some(lines) = self.logged.get_mut(&kind) {
             return lines.admit(now);
         }
         if !self.members.contains(&kind.0) {
-            self.told.retain(|_, lines| !lines.is_over(now));
-            let unlisted = self.told.keys().filter(|(server, _)| !self.members.contains(server));
+            self.logged.retain(|_, lines| !lines.is_over(now));
+            let unlisted = self.logged.keys().filter(|(server, _)| !self.members.contains(server));
             if unlisted.count() >= UNLISTED_KINDS_MAX {
                 return None;
             }
         }
         let lines = LineLimit::per_minute(kind.1.lines_per_minute());
-        self.told.entry(kind).or_insert(lines).admit(now)
+        self.logged.entry(kind).or_insert(lines).admit(now)
     }
 
-    /// A packet went to a learner.
+    /// Records a packet to a learner.
     pub fn sent(
         &mut self,
         now_ms: u64,
@@ -215,12 +215,12 @@ impl Learners {
         }
     }
 
-    /// The log goes to a learner, if it reaches back far enough.
+    /// Records that the log is sent to a learner, if it reaches back far enough.
     pub fn sends_log(&mut self, link: LinkId, after: Zxid) {
         self.plan(link, Plan::Log { after });
     }
 
-    /// A whole tree goes to a learner, which may take a while.
+    /// Records that a whole tree is sent to a learner, which may take a while.
     pub fn sent_tree(
         &mut self,
         now_ms: u64,
@@ -248,15 +248,17 @@ impl Learners {
         let lacks_nothing = txns == 0;
         let txns = wording::txns(txns);
         let how = match plan {
-            Plan::Diff if lacks_nothing => "it was up to date (DIFF)".to_owned(),
-            Plan::Diff => format!("it got {txns} (DIFF)"),
+            Plan::Diff if lacks_nothing => "already up to date (DIFF)".to_owned(),
+            Plan::Diff => format!("received {txns} (DIFF)"),
             Plan::Log { after } => {
                 format!(
-                    "it got the log after {after} from the log files, and {txns} from memory (DIFF)"
+                    "received the log after {after} from log files and {txns} from memory (DIFF)"
                 )
             }
-            Plan::Trunc { to } => format!("it truncated its log after {to} and got {txns} (TRUNC)"),
-            Plan::Snap { zxid } => format!("it got a snapshot at {zxid} and {txns} (SNAP)"),
+            Plan::Trunc { to } => {
+                format!("truncated its log after {to} and received {txns} (TRUNC)")
+            }
+            Plan::Snap { zxid } => format!("received a snapshot at {zxid} and {txns} (SNAP)"),
         };
         let follows = match learner.kind {
             LearnerKind::Follower => "follows",
@@ -268,7 +270,7 @@ impl Learners {
         Some(self.limited(now_ms, server, LineKind::UpToDate, line))
     }
 
-    /// A link was closed from here.
+    /// Records that this server has closed a link.
     pub fn closed(
         &mut self,
         now_ms: u64,
@@ -282,7 +284,7 @@ impl Learners {
         };
         let server = learner.server;
         let text = match reason {
-            // The change of role has its own line, for all of them.
+            // The role change has its own line, for all of them.
             CloseReason::NotLeading | CloseReason::NotFollowing => {
                 let text = format!("rejecting server {server}: {why}");
                 return Some(Line::new(Level::DEBUG, text));
@@ -292,7 +294,7 @@ impl Learners {
                  own number in its file myid"
             ),
             CloseReason::Replaced => format!(
-                "server {server} has connected again, so its older link is closed; if this keeps \
+                "server {server} has reconnected, so its older link is closed; if this keeps \
                  happening, two servers have the number {server} in their files myid"
             ),
             CloseReason::AlreadyConnected => format!(

@@ -1,4 +1,4 @@
-//! From one role to the next: what is told when a leader is found, a role begins, or it ends.
+//! Logs role changes: a leader is found, a role begins, or it ends.
 
 use std::mem::Discriminant;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use super::{RoleLog, ZabView};
 use crate::operators::stats::EnsembleStats;
 use herdsman_runtime::LineLimit;
 
-/// What this server does, as far as it was told.
+/// The last reported role of this server.
 #[derive(Debug)]
 pub(super) enum Role {
     /// Looks for a leader.
     Looking,
-    /// Was elected and has too few followers yet.
+    /// Was elected, and waits for a quorum of followers.
     Elected,
     /// Leads.
     Leading { since_ms: u64, epoch: u32 },
@@ -33,14 +33,14 @@ pub(super) enum Role {
 #[derive(Debug, Default)]
 pub(super) struct CatchingUp {
     pub promised_ms: Option<u64>,
-    /// What the leader says its epoch is.
+    /// The leader's epoch, as it has reported it.
     pub leader_epoch: Option<u32>,
     pub cut_to: Option<Zxid>,
     pub took_tree: bool,
     pub txns: usize,
 }
 
-/// Attempts that fail one after the other in the same way.
+/// Consecutive attempts that failed in the same way.
 #[derive(Debug)]
 pub(super) struct Failures {
     pub last: Option<(Option<ServerId>, Discriminant<StepDownReason>)>,
@@ -82,12 +82,12 @@ impl RoleLog {
         });
     }
 
-    /// Keeps a change of the role, before anything else makes of it what it will.
+    /// Records a role change in the history.
     pub(super) fn remember(&mut self, now: Now, status: RoleStatus, view: &ZabView) {
         let had_role = matches!(self.role, Role::Leading { .. } | Role::Learning { .. });
         let (role, leader) = match status {
             RoleStatus::Looking if had_role => (NewRole::Looking, None),
-            // An attempt has failed: nothing has changed.
+            // A failed attempt changes nothing.
             RoleStatus::Looking => return,
             RoleStatus::Leading { .. } => (NewRole::Leading, Some(self.me)),
             RoleStatus::Following { leader, .. } => (NewRole::Following, Some(leader)),
@@ -111,7 +111,7 @@ impl RoleLog {
         stats: &EnsembleStats,
     ) {
         match status {
-            RoleStatus::Looking => return self.fell(now_ms, view, stats),
+            RoleStatus::Looking => return self.role_ended(now_ms, view, stats),
             RoleStatus::Leading { epoch } => {
                 stats.reset_proposal_sizes();
                 self.role = Role::Leading { since_ms: now_ms, epoch };
@@ -129,7 +129,7 @@ impl RoleLog {
         self.commit_latencies.clear();
     }
 
-    /// A learner is up to date.
+    /// Logs that a learner is synchronized.
     fn joined(
         &mut self,
         now_ms: u64,
@@ -167,8 +167,8 @@ impl RoleLog {
         format!("ready after {}", duration(took_ms))
     }
 
-    /// A role has ended, or never began.
-    fn fell(&mut self, now_ms: u64, view: &ZabView, stats: &EnsembleStats) {
+    /// Logs that a role has ended, or never began.
+    fn role_ended(&mut self, now_ms: u64, view: &ZabView, stats: &EnsembleStats) {
         let fall = view.step_down_reason.unwrap_or(StepDownReason::LeaderLost);
         let role = std::mem::replace(&mut self.role, Role::Looking);
         stats.searches.add(1);
@@ -197,7 +197,7 @@ impl RoleLog {
             }
             Role::Elected => {
                 stats.deserted.add(u64::from(fall == StepDownReason::NotSupported));
-                self.failed(now_ms, None, fall, &format!("could not lead: {why}"));
+                self.failed(now_ms, None, fall, &format!("failed to become leader: {why}"));
             }
             Role::Joining { leader, catching_up } => {
                 let text = match catching_up.leader_epoch {
@@ -213,23 +213,23 @@ impl RoleLog {
         }
     }
 
-    /// An attempt has failed. The same again is told after a while only.
+    /// Logs a failed attempt, rate-limited if it repeats.
     fn failed(&mut self, now_ms: u64, leader: Option<ServerId>, fall: StepDownReason, text: &str) {
         let failures = &mut self.failures;
-        // The same for the same reason, whatever zxids it was about.
+        // Equal if the reasons are equal, whatever their zxids.
         let failure = Some((leader, std::mem::discriminant(&fall)));
         if failures.last != failure {
             *failures = Failures { last: failure, ..Failures::default() };
         }
-        let Some(untold) = failures.lines.admit(Duration::from_millis(now_ms)) else { return };
-        let times = match untold {
+        let Some(suppressed) = failures.lines.admit(Duration::from_millis(now_ms)) else { return };
+        let times = match suppressed {
             0 => String::new(),
-            times => format!(" ({times} more times before)"),
+            times => format!(" ({times} similar messages suppressed)"),
         };
         self.say(Level::WARN, format!("{text}{times}; looking for a leader again"));
     }
 
-    /// Steps of an attempt are told unless the one before has failed already.
+    /// Logs a step of an attempt, unless the previous attempt has failed already.
     pub(super) fn say_unless_repeated(&mut self, text: String) {
         let level = if self.failures.last.is_some() { Level::DEBUG } else { Level::INFO };
         self.say(level, text);
@@ -257,15 +257,15 @@ fn participle(kind: LearnerKind) -> &'static str {
     }
 }
 
-/// The promise may be one to a leader that failed: then the leader soon begins a later epoch. If it goes on, both
-/// sides cannot be right, and only a person can know which one is.
+/// The promise may be to a leader that failed: then the current leader soon begins a later epoch. If the message is
+/// repeated, both sides cannot be right, and only an operator can know which one is.
 fn newer_than_leader(leader: ServerId, epoch: u32, view: &ZabView) -> String {
     let (promised, last) = (view.promised, view.last);
     format!(
         "cannot join server {leader}, which leads epoch {epoch}: this server has already promised \
          epoch {promised}, and its last txn is {last}. The leader begins a later epoch for it within 60 \
          ticks. If this message is repeated: if the other servers have lost their data, stop them all and start them \
-         again with the data that they should have; if this server's data is from another time or another \
+         again with the data that they should have; if this server's data is older or belongs to another ensemble
          ensemble, stop it and move its version-2 directories away, so that it takes everything from \
          the leader"
     )

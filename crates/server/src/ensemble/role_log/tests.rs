@@ -8,7 +8,7 @@ use herdsman_zab::{LinkId, RoleStatus, TreeAfterCut, Voting};
 
 use super::*;
 
-/// A server and what was told about it.
+/// A server and the log of its roles.
 struct Fixture {
     log: RoleLog,
     stats: EnsembleStats,
@@ -53,15 +53,15 @@ impl Fixture {
         self.note(&[Output::RoleChanged(RoleStatus::Looking)])
     }
 
-    fn hear(&mut self, link: u64, packet: QuorumPacket) {
-        self.log.hear(self.now_ms, &Input::Packet { link: LinkId(link), packet });
+    fn observe(&mut self, link: u64, packet: QuorumPacket) {
+        self.log.observe(self.now_ms, &Input::Packet { link: LinkId(link), packet });
     }
 
     fn introduce(&mut self, link: u64, server: i64, accepted_epoch: u32) {
         let info =
             LearnerInfo { server: ServerId(server), protocol_version: 0x10000, config_version: 0 };
         let kind = LearnerKind::Follower;
-        self.hear(link, QuorumPacket::Info { kind, accepted_epoch, info: Some(info) });
+        self.observe(link, QuorumPacket::Info { kind, accepted_epoch, info: Some(info) });
     }
 
     fn lead(&mut self, epoch: u32) {
@@ -161,41 +161,41 @@ fn cuts_and_whole_trees_are_named() {
 }
 
 #[test]
-fn the_same_failure_is_told_once_a_minute() {
+fn the_same_failure_is_logged_once_a_minute() {
     let mut fixture = Fixture::new();
-    let mut told_lines = Vec::new();
+    let mut lines = Vec::new();
     for _ in 0..100 {
         fixture.now_ms += 1000;
         fixture.view.state = ServerState::Following;
-        told_lines.extend(fixture.note(&[connect(3)]));
-        told_lines.extend(fixture.fall(StepDownReason::LeaderSilent));
+        lines.extend(fixture.note(&[connect(3)]));
+        lines.extend(fixture.fall(StepDownReason::LeaderSilent));
     }
-    told_lines.retain(|line| !line.starts_with("DEBUG"));
-    let failed = "WARN could not join server 3: it was silent for too long";
+    lines.retain(|line| !line.starts_with("DEBUG"));
+    let failed = "WARN could not join server 3: timed out: nothing was received from it";
     let expected = [
         "INFO server 3 is the elected leader, found in 1.0 s: joining as a follower".to_owned(),
         format!("{failed}; looking for a leader again"),
-        format!("{failed} (59 more times before); looking for a leader again"),
+        format!("{failed} (59 similar messages suppressed); looking for a leader again"),
     ];
-    assert_eq!(told_lines, expected);
+    assert_eq!(lines, expected);
     assert_eq!(fixture.stats.searches.get(), 100);
 }
 
 #[test]
-fn a_server_with_newer_data_is_told_what_to_do() {
+fn a_server_with_newer_data_gets_advice() {
     let mut fixture = Fixture::new();
     (fixture.view.state, fixture.view.promised) = (ServerState::Following, 5);
     fixture.note(&[connect(2)]);
-    fixture.hear(1, QuorumPacket::LeaderInfo { epoch: 1, protocol_version: 0x10000 });
+    fixture.observe(1, QuorumPacket::LeaderInfo { epoch: 1, protocol_version: 0x10000 });
     let lines = fixture.fall(StepDownReason::LeaderRefused);
     for piece in ["leads epoch 1", "promised epoch 5", "move its version-2 directories away"] {
         assert!(lines[0].contains(piece), "{lines:?}");
     }
 }
 
-/// It used to be told that the leader did not keep to the protocol, and nothing else.
+/// The log used to say that the leader violates the protocol, and nothing else.
 #[test]
-fn a_leader_that_lacks_what_is_agreed_on_is_told_once_a_minute() {
+fn a_leader_that_lacks_a_committed_txn_is_logged_once_a_minute() {
     let mut fixture = Fixture::new();
     let mut lines = Vec::new();
     for end in 0..100 {
@@ -208,10 +208,10 @@ fn a_leader_that_lacks_what_is_agreed_on_is_told_once_a_minute() {
     }
     lines.retain(|line| line.starts_with("WARN"));
     assert_eq!(lines.len(), 2, "{lines:?}");
-    for piece in ["join server 3", "ends with 0x0", "txn 0x1f4 was agreed on", "version-2"] {
+    for piece in ["join server 3", "ends with 0x0", "txn 0x1f4 was committed", "version-2"] {
         assert!(lines[0].contains(piece), "{lines:?}");
     }
-    assert!(lines[1].contains("(59 more times before)"), "{lines:?}");
+    assert!(lines[1].contains("(59 similar messages suppressed)"), "{lines:?}");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn its_leader_warns_of_it_once_a_minute() {
     );
 }
 
-/// Whoever reaches the port can connect again and again, as one server or as many.
+/// Any host that reaches the port can connect repeatedly, as one server or as many.
 #[test]
 fn learners_that_come_and_go_do_not_fill_the_log() {
     for servers in [1, 1000] {
@@ -250,7 +250,7 @@ fn learners_that_come_and_go_do_not_fill_the_log() {
     }
 }
 
-/// However many numbers somebody invents.
+/// Regardless of how many ids a host claims.
 #[test]
 fn servers_that_are_not_listed_hide_no_line_about_a_member() {
     let mut fixture = Fixture::new();
@@ -288,8 +288,8 @@ fn a_leader_tells_how_its_learners_caught_up() {
         &[leading, send(1, QuorumPacket::UpToDate), send(2, QuorumPacket::UpToDate)],
         &[
             "INFO leading epoch 1; ready after 50 ms",
-            "INFO server 2 follows after 10 ms: it got 2 txns (DIFF)",
-            "INFO server 3 follows after 10 ms: it got a snapshot at 0x2 and no txns (SNAP)",
+            "INFO server 2 follows after 10 ms: received 2 txns (DIFF)",
+            "INFO server 3 follows after 10 ms: received a snapshot at 0x2 and no txns (SNAP)",
         ],
     );
     let stats = &fixture.stats;
@@ -311,10 +311,10 @@ fn a_leader_that_loses_a_voter_says_how_many_more_may_go() {
         let diff = QuorumPacket::Diff { zxid: Zxid(0) };
         fixture.note(&[send(server, diff), send(server, QuorumPacket::UpToDate)]);
     }
-    // One that was never up to date is not missed.
+    // A server that was never synchronized makes no difference.
     fixture.introduce(7, 5, 0);
-    fixture.log.hear(0, &Input::LinkLost { link: LinkId(7) });
-    fixture.log.hear(0, &Input::LinkLost { link: LinkId(5) });
+    fixture.log.observe(0, &Input::LinkLost { link: LinkId(7) });
+    fixture.log.observe(0, &Input::LinkLost { link: LinkId(5) });
     fixture.check(
         &[],
         &["WARN server 5 no longer follows: 4 of 5 voters are left; 1 more may be lost"],
@@ -323,12 +323,12 @@ fn a_leader_that_loses_a_voter_says_how_many_more_may_go() {
     fixture.check(
         &[silent],
         &[
-            "WARN rejecting server 4: it was silent for too long, or did not catch up in time",
+            "WARN rejecting server 4: timed out (no packets, or catching up took too long)",
             "WARN server 4 no longer follows: 3 of 5 voters are left; if one more is lost, writes stop",
         ],
     );
     fixture.fall(StepDownReason::NoQuorum);
-    fixture.log.hear(0, &Input::LinkLost { link: LinkId(3) });
+    fixture.log.observe(0, &Input::LinkLost { link: LinkId(3) });
     fixture.check(&[], &[]);
 }
 

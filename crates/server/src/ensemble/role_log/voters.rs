@@ -1,14 +1,14 @@
-//! What a leader can do without: how many of its voters are there, and how many more may be lost.
+//! How many voters a leader can still lose.
 
 use std::collections::BTreeSet;
 
 use herdsman_proto::{Membership, ServerId};
 
-/// The voters of the membership in force.
+/// The voters of the committed membership.
 #[derive(Debug, Default)]
 pub(super) struct Voters {
     all: BTreeSet<ServerId>,
-    /// Groups with weights decide, so numbers of servers say little.
+    /// Whether groups with weights decide, so that numbers of servers mean little.
     has_groups: bool,
 }
 
@@ -17,7 +17,7 @@ impl Voters {
         Voters { all: membership.voters().collect(), has_groups: !membership.groups.is_empty() }
     }
 
-    /// What is left when this server is gone and these are there; `None` if it is not missed.
+    /// Describes what is left without this server, given the present ones; `None` if it is not a voter.
     pub fn after_loss_of(&self, server: ServerId, present: &BTreeSet<ServerId>) -> Option<String> {
         if !self.all.contains(&server) || present.contains(&server) {
             return None;
@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loss_is_told_with_what_may_still_be_lost() {
+    fn a_loss_is_logged_with_the_number_of_spare_voters() {
         let five = [1, 2, 3, 4, 5];
         check(&five, &[1, 2, 3, 4], 5, Some("4 of 5 voters are left; 1 more may be lost"));
         check(
@@ -57,7 +57,7 @@ mod tests {
             Some("3 of 5 voters are left; if one more is lost, writes stop"),
         );
         check(&[1, 2, 3], &[1], 2, Some("1 of 3 voters are left; too few for a quorum"));
-        // It has come back already, or has no vote.
+        // It has reconnected already, or has no vote.
         check(&[1, 2, 3], &[1, 2, 3], 3, None);
         check(&[1, 2, 3], &[1, 2, 3], 4, None);
     }

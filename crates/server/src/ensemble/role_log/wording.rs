@@ -1,4 +1,4 @@
-//! Reasons, lists and times in words.
+//! Formats reasons, lists and durations for log lines.
 
 use std::borrow::Cow;
 
@@ -6,17 +6,17 @@ use herdsman_proto::{ServerId, Zxid};
 use herdsman_zab::StepDownReason;
 use herdsman_zab::io::CloseReason;
 
-/// Why a role is given up.
+/// Why a role ended.
 pub(super) fn reason_in_words(reason: StepDownReason) -> Cow<'static, str> {
     Cow::Borrowed(match reason {
-        StepDownReason::NoQuorum => "too few voters answer",
+        StepDownReason::NoQuorum => "lost contact with a quorum of voters",
         StepDownReason::NotSupported => "most voters support another server",
         StepDownReason::LeaderLost => "the connection to it is lost",
         StepDownReason::LeaderRefused => "it violates the protocol, or is not entitled to lead",
         StepDownReason::LeaderBehind { end, committed } => {
             return Cow::Owned(leader_behind(end, committed));
         }
-        StepDownReason::LeaderSilent => "it was silent for too long",
+        StepDownReason::LeaderSilent => "timed out: nothing was received from it",
         StepDownReason::StartOver => {
             "the log cannot be truncated where it says, so a full snapshot is needed"
         }
@@ -26,17 +26,17 @@ pub(super) fn reason_in_words(reason: StepDownReason) -> Cow<'static, str> {
             "all epochs are used up; see docs/operating.md for the remedy"
         }
         StepDownReason::EpochOutbid => {
-            "a voter has promised a later epoch, or too few can promise this one, so a new one begins"
+            "a voter has promised a later epoch, or too few voters can accept this one; starting a new epoch"
         }
-        StepDownReason::Reconfigured { .. } => "the list of servers has changed",
+        StepDownReason::Reconfigured { .. } => "the membership has changed",
         StepDownReason::VotingAllowed { .. } => "this server is up to date and may vote",
     })
 }
 
-/// What the leader lacks may come a moment later if it is Apache's. If not, only a person can know who is right.
+/// An Apache leader may receive the missing txn a moment later. If not, only an operator can know which side is right.
 fn leader_behind(end: Zxid, committed: Zxid) -> String {
     format!(
-        "its history ends with {end}, but this server knows that the txn {committed} was agreed on, and keeps \
+        "its history ends with {end}, but this server knows that txn {committed} was committed, and keeps \
          it. If this message is repeated: if the other servers have lost data, keep this server's version-2 \
          directories, stop the others and start them again with the data that they should have; if they were put \
          back to an earlier state on purpose, stop this server and move its version-2 directories away, so that it \
@@ -44,14 +44,14 @@ fn leader_behind(end: Zxid, committed: Zxid) -> String {
     )
 }
 
-/// Why a server is sent away.
+/// Why a server is rejected.
 pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
     match reason {
         CloseReason::NotLeading => "this server does not lead",
         CloseReason::NotFollowing => "this server no longer follows it",
         CloseReason::UnexpectedPacket => "it sent an unexpected packet",
         CloseReason::NewerConfig => {
-            "its list of servers is newer than this server's; compare the two configurations"
+            "its membership is newer than this server's; compare the two configurations"
         }
         CloseReason::AheadOfLeader => {
             "it has txns that this server lacks, so it should lead itself"
@@ -62,9 +62,9 @@ pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
              aside and start it with -Dzookeeper.db.autocreate=false"
         }
         CloseReason::OldEpoch => "the epoch that it leads is over",
-        CloseReason::TimedOut => "it was silent for too long, or did not catch up in time",
-        CloseReason::Gap => "its txns do not continue the previous ones",
-        CloseReason::Replaced => "it has connected again",
+        CloseReason::TimedOut => "timed out (no packets, or catching up took too long)",
+        CloseReason::Gap => "gap in its txns",
+        CloseReason::Replaced => "it has reconnected",
         CloseReason::MembershipChanged => {
             "the membership changed while it was catching up; it must reconnect"
         }
@@ -77,7 +77,7 @@ pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
     }
 }
 
-/// A list of servers.
+/// Formats a list of servers.
 pub(super) fn servers(ids: &[ServerId]) -> String {
     let numbers: Vec<_> = ids.iter().map(ServerId::to_string).collect();
     match numbers.as_slice() {
@@ -87,7 +87,7 @@ pub(super) fn servers(ids: &[ServerId]) -> String {
     }
 }
 
-/// A number of txns.
+/// Formats a number of txns.
 pub(super) fn txns(count: usize) -> String {
     match count {
         0 => "no txns".to_owned(),
@@ -96,7 +96,7 @@ pub(super) fn txns(count: usize) -> String {
     }
 }
 
-/// How long something took, as exact as one wants to know it.
+/// Formats a duration with one or two units.
 pub(super) fn duration(ms: u64) -> String {
     const SECOND: u64 = 1000;
     const MINUTE: u64 = 60 * SECOND;

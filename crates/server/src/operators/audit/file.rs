@@ -1,15 +1,15 @@
-//! The file of the audit log: a queue, and a thread that appends what is in it.
+//! The file of the audit log: a queue, and a thread that appends its lines.
 //!
-//! In: lines, from any thread, which never wait. Out: the same lines in their order, each behind its time
-//! (UTC) and level in the form of Apache's log file. A file that was moved or removed is made anew before the
+//! In: lines, from any thread, which never waits. Out: the same lines in order, each after its time
+//! (UTC) and level in the form of Apache's log file. A file that was moved or removed is created again before the
 //! next line, so logrotate needs neither a signal nor `copytruncate`.
 //!
-//! When the file cannot be written, everything waits and is tried again, so a full disk costs nothing once
-//! there is room. Limit: [`QUEUE_BYTES_MAX`] of lines wait, and as much again is in the hands of the
-//! thread. What comes when that is full is lost, but not in silence: the log has an error, a metric
+//! When the file cannot be written, the queued lines are kept and retried, so a full disk loses nothing once
+//! there is space again. Limit: [`QUEUE_BYTES_MAX`] of lines are queued, and as much again is being written by the
+//! thread. When the queue is full, lines are lost, which is reported: the log has an error, a metric
 //! counts, and the file gets a line with the number of lines that are missing in that place.
 //!
-//! Not here: waiting for the disk to have it. A line survives the end of the process, but perhaps not a
+//! Not here: syncing the file. A line survives the end of the process, but perhaps not a
 //! power failure, as with Apache.
 
 use std::fmt::Write as _;
@@ -30,11 +30,11 @@ use crate::operators::stats::Counter;
 use crate::operators::words::java;
 use herdsman_runtime::spawn;
 
-/// Bytes of lines that may wait for the thread.
+/// Bytes of lines that may be queued for the thread.
 pub const QUEUE_BYTES_MAX: usize = 16 << 20;
 /// How often a file that cannot be written is tried again.
 const RETRY: Duration = Duration::from_millis(500);
-/// Paths tell much: nobody but the server's user and group reads the file.
+/// Paths can be sensitive: only the server's user and group may read the file.
 const MODE: u32 = 0o640;
 
 /// An open file and the thread that writes it.
@@ -55,7 +55,7 @@ struct Pipe {
 #[derive(Debug, Default)]
 struct Queue {
     bytes: Vec<u8>,
-    /// Lines that found no room behind those bytes.
+    /// Lines that were lost after those bytes.
     missing: u64,
     closed: bool,
 }
@@ -69,7 +69,7 @@ impl AuditFile {
         Ok(AuditFile { pipe, writer: Mutex::new(Some(thread)) })
     }
 
-    /// Takes a line. False if the file is closed.
+    /// Queues a line. Returns false if the file is closed.
     pub fn write(&self, line: &str, outcome: Outcome) -> bool {
         self.pipe.push(&record(clock::wall_ms(), line, outcome))
     }
@@ -78,7 +78,7 @@ impl AuditFile {
         self.pipe.lost.get()
     }
 
-    /// Writes what waits, and ends the thread.
+    /// Writes the queued lines, and ends the thread.
     pub fn close(&self) {
         self.pipe.queue.lock().closed = true;
         self.pipe.filled.notify_one();
@@ -127,7 +127,8 @@ impl Pipe {
         true
     }
 
-    /// Waits for lines, and tells how many are missing behind them; `None` when it is closed and empty.
+    /// Waits for lines, and returns them and the number of lost lines after them; `None` when the file is closed and
+    /// all lines are taken.
     fn take(&self) -> Option<(Vec<u8>, u64)> {
         let mut queue = self.queue.lock();
         while queue.bytes.is_empty() && queue.missing == 0 {
@@ -140,7 +141,7 @@ impl Pipe {
         Some((std::mem::take(&mut queue.bytes), missing))
     }
 
-    /// Waits for a better moment; false when there will be none.
+    /// Pauses before the next attempt; returns false if the file is closed.
     fn pause(&self) -> bool {
         let mut queue = self.queue.lock();
         if !queue.closed {
@@ -160,7 +161,7 @@ impl Writer {
     fn run(mut self) {
         while let Some((mut batch, missing)) = self.pipe.take() {
             if missing > 0 {
-                error!("{missing} lines of the audit log are lost");
+                error!("{missing} lines of the audit log were lost");
                 batch.extend_from_slice(gap(missing).as_bytes());
             }
             self.reopen_if_moved();
@@ -197,7 +198,7 @@ impl Writer {
         }
     }
 
-    /// A new file begins with a whole line.
+    /// Restarts with a whole line if the file was moved.
     fn start_of_line_if_moved(&mut self, batch: &[u8], written: usize) -> usize {
         if !self.reopen_if_moved() {
             return written;
@@ -211,7 +212,7 @@ impl Writer {
         error!("the server is stopping and {lines} lines of the audit log are lost");
     }
 
-    /// True if lines go to another file now.
+    /// Returns true if lines are written to another file now.
     fn reopen_if_moved(&mut self) -> bool {
         let here = self.file.metadata().map(|file| (file.dev(), file.ino())).ok();
         let there = std::fs::metadata(&self.path).map(|file| (file.dev(), file.ino())).ok();
@@ -245,7 +246,7 @@ fn record(wall_ms: i64, line: &str, outcome: Outcome) -> String {
     record
 }
 
-/// The line that stands for those that are missing.
+/// The line in place of those that are missing.
 fn gap(lines: u64) -> String {
     let operation = format!("auditLinesLost:{lines}");
     record(clock::wall_ms(), &Fields::of(&operation).line(Outcome::Failure), Outcome::Failure)

@@ -1,15 +1,15 @@
-//! One line: which fields, in which order. Apache: `AuditEvent`.
+//! The format of a line: its fields and their order. Apache: `AuditEvent`.
 
 use std::fmt::{self, Write};
 
 use herdsman_proto::SessionId;
 
-/// What became of it.
+/// The outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Success,
     Failure,
-    /// It was asked for; what became of it is not known here.
+    /// Requested; the outcome is not known to this server.
     Invoked,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// The fields of a line in their order; those without a value are left out.
+/// The fields of a line in order; those without a value are left out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields<'a> {
     pub session: Option<SessionId>,
@@ -36,7 +36,7 @@ pub(super) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Nothing but an operation.
+    /// A line with nothing but an operation.
     pub fn of(operation: &'a str) -> Self {
         Fields {
             session: None,
@@ -49,7 +49,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The line, without an end.
+    /// Formats the line, without a line end.
     pub fn line(&self, outcome: Outcome) -> String {
         let mut line = String::with_capacity(160);
         if let Some(session) = self.session {
@@ -75,8 +75,8 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A path or a name that somebody else has chosen must not make fields or lines of its own. Apache
-/// writes what it is given.
+/// Escapes a path or a name that a client has chosen, so that it cannot add fields or lines. Apache
+/// does not escape.
 fn push_escaped(line: &mut String, value: &str) {
     for letter in value.chars() {
         if letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}') {

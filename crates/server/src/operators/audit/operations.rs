@@ -1,8 +1,8 @@
-//! A request and its reply → what was done. Apache: `AuditHelper.addAuditLog`.
+//! Derives audited operations from a request and its reply. Apache: `AuditHelper.addAuditLog`.
 //!
-//! A multi that succeeded is told operation by operation, without its checks; one that failed is one
+//! A successful multi is logged operation by operation, without its checks; a failed one is logged as one
 //! operation without a path. Apache leaves out the type of a znode with a sequence number or a TTL that was
-//! created in a multi; here it is told.
+//! created in a multi; here it is logged.
 
 use herdsman_proto::multi::MultiHeader;
 use herdsman_proto::path;
@@ -19,7 +19,7 @@ pub(crate) enum Answer<'a> {
     Done(&'a [u8]),
     /// It failed.
     Refused,
-    /// There was none.
+    /// There was no reply.
     Unknown,
 }
 
@@ -33,7 +33,7 @@ impl Answer<'_> {
     }
 }
 
-/// One thing that was done, or not.
+/// One operation and its outcome.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Done {
     pub operation: &'static str,
@@ -52,7 +52,7 @@ impl Done {
 
 const MULTI: &str = "multiOperation";
 
-/// What a request did, as far as it is audited.
+/// The audited operations of a request.
 pub(super) fn done(asked: &AuditedRequest<'_>, answer: &Answer<'_>) -> Vec<Done> {
     let Some(operation) = name(asked.op) else { return Vec::new() };
     let body = asked.payload.get(8..).unwrap_or_default();
@@ -60,7 +60,7 @@ pub(super) fn done(asked: &AuditedRequest<'_>, answer: &Answer<'_>) -> Vec<Done>
     match Request::decode(asked.op, &mut reader) {
         Ok(Request::Write(WriteRequest::Multi(writes))) => done_by_multi(&writes, answer),
         Ok(Request::Write(write)) => vec![done_by(&write, answer)],
-        // Not even its path can be read.
+        // Not even its path can be decoded.
         Ok(_) | Err(_) => vec![Done::new(operation, None, answer.outcome())],
     }
 }
@@ -102,13 +102,13 @@ fn done_by(write: &WriteRequest<'_>, answer: &Answer<'_>) -> Done {
     }
 }
 
-/// `made` is the path with its sequence number, if it came to that.
+/// `made` is the path with its sequence number, if the create succeeded.
 fn created(create: &CreateRequest<'_>, made: Option<&str>, outcome: Outcome) -> Done {
     let path = made.unwrap_or(&create.path);
     Done { znode_type: type_name(create.flags), ..Done::new("create", Some(path), outcome) }
 }
 
-/// Apache's name of a mode; flags without a meaning have none.
+/// Apache's name of a mode; undefined flags have none.
 fn type_name(flags: i32) -> Option<&'static str> {
     let CreateMode { lifetime, sequential } = CreateMode::from_flags(flags)?;
     Some(match (lifetime, sequential) {
@@ -122,7 +122,7 @@ fn type_name(flags: i32) -> Option<&'static str> {
     })
 }
 
-/// Apache: `ZKUtil.aclToString`, which puts nothing between two entries.
+/// Apache: `ZKUtil.aclToString`, which separates entries by nothing.
 fn acl_text(acl: &[Acl]) -> String {
     const LETTERS: [(Perms, char); 5] = [
         (Perms::CREATE, 'c'),
@@ -158,7 +158,7 @@ fn done_by_multi(writes: &[WriteRequest<'_>], answer: &Answer<'_>) -> Vec<Done> 
     writes.iter().filter_map(done).collect()
 }
 
-/// The paths of created znodes in the reply to a multi; `None` if it says that it failed.
+/// The paths of created znodes in the reply to a multi; `None` if it failed.
 fn paths_made(reply: &[u8]) -> Option<Vec<String>> {
     let mut reader = JuteReader::new(reply);
     let mut paths = Vec::new();

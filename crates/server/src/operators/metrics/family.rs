@@ -1,4 +1,4 @@
-//! A metric as plain data: its name, what it is, and its values.
+//! A metric as plain data: its name, its meaning, and its values.
 
 use std::borrow::Cow;
 
@@ -9,31 +9,31 @@ use crate::operators::stats::{HistogramReading, Percentiles, Series, SharedDistr
 pub struct Family {
     /// Its name, without a prefix.
     pub name: &'static str,
-    /// What it is, in a sentence.
+    /// Its meaning, in one sentence.
     pub help: &'static str,
-    /// What may be done with its values.
+    /// What may be computed from its values.
     pub kind: Kind,
-    /// Its values; more than one if labels tell them apart.
+    /// Its values; several if labels distinguish them.
     pub samples: Vec<Sample>,
 }
 
-/// What may be done with values.
+/// What may be computed from values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Goes up and down.
+    /// Increases and decreases.
     Gauge,
-    /// Only grows, unless an operator or a restart sets it to 0.
+    /// Only increases, unless an operator or a restart resets it.
     Counter,
     /// Count, sum and quantiles.
     Summary,
-    /// Counts by size.
+    /// Counts of values by size.
     Histogram,
 }
 
 /// One value of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// What tells it from the metric's other values.
+    /// The labels that distinguish it from the metric's other values.
     pub labels: Vec<(&'static str, Cow<'static, str>)>,
     /// The value.
     pub reading: Reading,
@@ -50,21 +50,21 @@ pub enum Reading {
     Histogram(HistogramReading),
 }
 
-/// A number, as exact as it was measured.
+/// A number with the precision with which it was measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Number {
     /// Without a fraction.
     Whole(i64),
-    /// With one.
+    /// With a fraction.
     Fraction(f64),
 }
 
-/// How a series of values is spread.
+/// The distribution of a series of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
     /// Count, sum and extremes.
     pub series: Series,
-    /// The values below which so many of them are.
+    /// Its percentiles.
     pub percentiles: Percentiles,
     /// How much of it is shown.
     pub detail: Detail,

@@ -3,7 +3,7 @@
 
 use super::family::{Detail, Family, Number, Reading, Summary};
 
-/// Every metric as Apache's `mntr` has it, without the prefix `zk_`: a summary becomes `avg_<name>`,
+/// All metrics in the form of Apache's `mntr`, without the prefix `zk_`: a summary becomes `avg_<name>`,
 /// `min_<name>` and so on, a labelled value `<label>_<name>`. Histograms have no such form and are left
 /// out.
 #[must_use]

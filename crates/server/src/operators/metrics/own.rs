@@ -1,4 +1,4 @@
-//! Metrics that Apache has no name for: histograms of what clients wait for, the audit log, and what
+//! Metrics without an Apache name: histograms of latencies, the audit log, and the metrics that
 //! Prometheus expects of every process.
 
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use crate::clients::io_threads::ServerContext;
 use crate::operators::stats::{Counter, ReadPauseCounters};
 use crate::operators::words::process::{self, Usage};
 
-/// Adds them all.
+/// Adds all of them.
 pub(super) fn add(families: &mut Vec<Family>, shared: &ServerContext) {
     add_histograms(families, shared);
     add_counters(families, shared);
@@ -44,7 +44,7 @@ fn add_histograms(families: &mut Vec<Family>, shared: &ServerContext) {
         ),
         (
             "herdsman_watch_delivery_latency_seconds",
-            "Time from a change to the moment when its event is with the watcher's socket.",
+            "Time from a change until its event is written to the watcher's socket.",
             &durations.watch,
         ),
     ] {
@@ -61,29 +61,29 @@ fn add_counters(families: &mut Vec<Family>, shared: &ServerContext) {
     if let Some(audit) = shared.core.audit() {
         families.push(Family::counter(
             "herdsman_audit_lines_total",
-            "Lines for the audit log.",
+            "Lines of the audit log.",
             audit.lines(),
         ));
         families.push(Family::counter(
             "herdsman_audit_lines_lost_total",
-            "Of them, those for which there was no room.",
+            "Audit lines lost because the buffer was full.",
             audit.lost(),
         ));
     }
 }
 
-/// What limits did that Apache does not have, or does not count.
+/// Metrics of limits that Apache does not have, or does not count.
 fn add_limits(families: &mut Vec<Family>, shared: &ServerContext) {
     let stats = &shared.core.stats;
     families.push(Family::gauge(
         "herdsman_request_bytes",
-        "Bytes of requests in flight, and of long frames that arrive.",
+        "Bytes of requests in flight and of long frames being received.",
         Number::Whole(shared.request_bytes.held().cast_signed()),
     ));
     for (name, help, counter) in [
         (
             "herdsman_frames_refused_total",
-            "Connections closed because of a frame that is too long, or is none.",
+            "Connections closed because of an oversized or malformed frame.",
             &stats.frames_refused,
         ),
         (
@@ -93,12 +93,12 @@ fn add_limits(families: &mut Vec<Family>, shared: &ServerContext) {
         ),
         (
             "herdsman_replies_refused_total",
-            "Reads refused by `herdsman.replyBytesMax`.",
+            "Reads rejected by `herdsman.replyBytesMax`.",
             &stats.replies_refused,
         ),
         (
             "herdsman_watches_refused_total",
-            "Requests refused by `herdsman.watchesPerSessionMax`.",
+            "Requests rejected by `herdsman.watchesPerSessionMax`.",
             &stats.watches_refused,
         ),
     ] {
@@ -107,7 +107,7 @@ fn add_limits(families: &mut Vec<Family>, shared: &ServerContext) {
     families.push(read_pauses(&stats.read_pauses));
 }
 
-/// How far the archive is, if there is one.
+/// Metrics of the archive, if there is one.
 fn add_archive(families: &mut Vec<Family>, shared: &ServerContext) {
     let Some(archive) = shared.snapshots.archive() else { return };
     let (last, archived) = (shared.core.tree().last_zxid(), archive.archived());
@@ -127,7 +127,7 @@ fn add_archive(families: &mut Vec<Family>, shared: &ServerContext) {
         ),
         (
             "herdsman_archive_behind_seconds",
-            "For how long txns have not been in the archive; 0 if all are.",
+            "Age of the oldest txn that is not archived yet, in seconds; 0 if all are.",
             Number::Fraction(behind_seconds),
         ),
     ] {
@@ -168,7 +168,7 @@ fn read_pauses(counters: &ReadPauseCounters) -> Family {
     };
     Family {
         name: "herdsman_held_back_total",
-        help: "How often a connection was not read for a while, by the limit that it waited for.",
+        help: "How often reading from a connection was paused, by the limit that was reached.",
         kind: Kind::Counter,
         samples: vec![
             sample("requestsPerConnectionMax", &counters.own_requests),
@@ -193,19 +193,23 @@ fn add_process(families: &mut Vec<Family>, usage: &Usage) {
     for (name, help, value) in [
         (
             "process_start_time_seconds",
-            "When this process was started, in seconds since 1970.",
+            "Start time of this process, in seconds since 1970.",
             Number::Fraction(usage.started_seconds),
         ),
         ("process_open_fds", "Open file descriptors.", Number::Whole(process::open_files())),
-        ("process_max_fds", "How many may be open.", Number::Whole(process::open_files_max())),
+        (
+            "process_max_fds",
+            "Limit of open file descriptors.",
+            Number::Whole(process::open_files_max()),
+        ),
         (
             "process_resident_memory_bytes",
-            "Memory that this process has in use.",
+            "Resident memory of this process.",
             whole(usage.resident_bytes),
         ),
         (
             "process_virtual_memory_bytes",
-            "Memory that this process has addresses for.",
+            "Virtual memory size of this process.",
             whole(usage.virtual_bytes),
         ),
     ] {
@@ -213,13 +217,13 @@ fn add_process(families: &mut Vec<Family>, usage: &Usage) {
     }
 }
 
-/// Always 1; its labels are what is of interest.
+/// Always 1; the labels have the information.
 fn build_info() -> Family {
     let labels = vec![("version", Cow::Borrowed(env!("CARGO_PKG_VERSION")))];
     let reading = Reading::Number(Number::Whole(1));
     Family {
         name: "herdsman_build_info",
-        help: "Which Herdsman this is.",
+        help: "The version of Herdsman.",
         kind: Kind::Gauge,
         samples: vec![Sample { labels, reading }],
     }

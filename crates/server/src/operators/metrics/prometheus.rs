@@ -1,19 +1,19 @@
-//! Metrics as Prometheus reads them: the text format 0.0.4. Apache: `PrometheusMetricsProvider`, which
-//! rests on the Java client 0.9 of Prometheus, before counters had to end in `_total`.
+//! The Prometheus text format 0.0.4. Apache: `PrometheusMetricsProvider`, which
+//! uses the Java client 0.9 of Prometheus, before counters had to end in `_total`.
 //!
-//! So every series of an Apache dashboard is here under the same name, with the same quantiles and with
-//! the label `key` in sets. One difference: the Java client forgets what is older than ten minutes when
-//! it computes a quantile, ours are of all values since the start. For recent ones there are histograms.
+//! So every series of an Apache dashboard has the same name here, with the same quantiles and with
+//! the label `key` in sets. One difference: the Java client computes quantiles of the last ten minutes,
+//! ours are of all values since the start. For recent ones there are histograms.
 
 use std::fmt::Write;
 
 use super::family::{Detail, Family, Kind, Number, Reading, Sample, Summary};
 use crate::operators::stats::HistogramReading;
 
-/// What the answer to a scrape says about itself.
+/// The content type of the answer to a scrape.
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All families, each with its help and its type, a line for each value, and a line end after the last.
+/// Formats all families, each with its help and its type, and a line for each value.
 #[must_use]
 pub fn prometheus_text(families: &[Family]) -> String {
     let mut text = String::with_capacity(128 * families.len());
@@ -55,7 +55,7 @@ impl Lines<'_> {
         }
     }
 
-    /// Quantiles of nothing are not a number, as the Java client has it.
+    /// Quantiles of an empty series are NaN, as in the Java client.
     fn add_summary(&mut self, summary: &Summary) {
         let Summary { series, percentiles: p, detail } = summary;
         let quantiles: &[(&str, u64)] = match detail {

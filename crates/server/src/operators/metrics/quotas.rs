@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use super::family::{Family, Kind, Number, Reading, Sample};
 use crate::clients::io_threads::ServerContext;
 
-/// The label under which Apache puts what tells values of a set apart.
+/// The label that Apache uses for the values of a set.
 const LABEL: &str = "key";
 
 const NAMES: [(&str, &str); 4] = [

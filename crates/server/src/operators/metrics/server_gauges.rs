@@ -69,7 +69,7 @@ impl ServerGauges {
         }
     }
 
-    /// Apache says -1 while there was no reply.
+    /// Apache reports -1 before the first reply.
     pub fn of_responses(&self, bytes: u64) -> i64 {
         if self.response_size.count == 0 { -1 } else { bytes.cast_signed() }
     }

@@ -1,4 +1,4 @@
-//! The rows. A metric is added here and nowhere else.
+//! The table of metrics. A metric is added only here.
 
 use super::Source::{Counter, Detailed, Gauge, OfLeader, OfMember, Ratio, Summary};
 use super::{AlwaysZero, Metric, Source};
@@ -7,7 +7,7 @@ const fn metric(name: &'static str, about: &'static str, source: Source) -> Metr
     Metric { name, about, source }
 }
 
-/// What this server measures.
+/// The metrics of this server.
 pub(crate) const TABLE: &[Metric] = &[
     metric("avg_latency", "Average time to answer a request, ms.", Ratio(|now| now.latency.mean())),
     metric("max_latency", "Longest time, ms.", Gauge(|now| now.latency.max.cast_signed())),
@@ -43,7 +43,7 @@ pub(crate) const TABLE: &[Metric] = &[
     metric("max_file_descriptor_count", "Files that may be open.", Gauge(|now| now.open_files_max)),
     metric(
         "connection_drop_probability",
-        "Probability that a new session is refused.",
+        "Probability that a new session is rejected.",
         Ratio(|now| now.drop_probability),
     ),
     metric(
@@ -68,7 +68,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "tls_handshake_exceeded",
-        "TLS connections refused because too many handshakes were in progress.",
+        "TLS connections rejected because too many handshakes were in progress.",
         Counter(|stats| &stats.tls_handshakes_refused),
     ),
     metric(
@@ -76,7 +76,7 @@ pub(crate) const TABLE: &[Metric] = &[
         "TLS handshakes that failed.",
         Counter(|stats| &stats.tls_handshakes_failed),
     ),
-    metric("auth_failed_count", "Credentials refused.", Gauge(|now| now.auth_failed as i64)),
+    metric("auth_failed_count", "Credentials rejected.", Gauge(|now| now.auth_failed as i64)),
     metric(
         "ensemble_auth_success",
         "Clients of the ensemble scheme that named this ensemble.",
@@ -103,22 +103,22 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "learners",
-        "Servers connected to this leader, up to date or not.",
+        "Servers connected to this leader, synchronized or not.",
         OfLeader(|leader| leader.learners as i64),
     ),
     metric(
         "synced_followers",
-        "Of them, followers that are up to date.",
+        "Synchronized followers of this leader.",
         OfLeader(|leader| leader.followers as i64),
     ),
     metric(
         "synced_non_voting_followers",
-        "Of these, followers that the list of servers gives no vote.",
+        "Synchronized followers that have no vote in the membership.",
         OfLeader(|leader| leader.followers_without_vote as i64),
     ),
     metric(
         "synced_observers",
-        "Observers that are up to date.",
+        "Synchronized observers.",
         OfLeader(|leader| leader.observers as i64),
     ),
     metric(
@@ -133,7 +133,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "last_proposal_size",
-        "Bytes of the last proposal since then; -1 before the first.",
+        "Bytes of the last proposal of this term; -1 before the first.",
         OfLeader(|leader| leader.proposal_sizes[0]),
     ),
     metric(
@@ -156,12 +156,12 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "connection_revalidate_count",
-        "Of them, those that had one before.",
+        "Of these, connections that resumed a session.",
         Counter(|stats| &stats.connection_revalidations),
     ),
     metric(
         "connection_rejected",
-        "Connections refused by a limit.",
+        "Connections rejected by a limit.",
         Counter(|stats| &stats.connections_rejected),
     ),
     metric(
@@ -186,12 +186,12 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "large_requests_rejected",
-        "Requests refused by `largeRequestMaxBytes`.",
+        "Requests rejected by `largeRequestMaxBytes`.",
         Counter(|stats| &stats.large_requests_rejected),
     ),
     metric(
         "throttled_ops",
-        "Requests refused by `throttled_op_wait_time`.",
+        "Requests rejected by `throttled_op_wait_time`.",
         Counter(|stats| &stats.throttled_ops),
     ),
     metric(
@@ -216,17 +216,17 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "scrub_last_pass_time",
-        "When that was completed the last time, in ms since 1970; 0 before the first time.",
+        "When all of them were last read completely, in ms since 1970; 0 before the first time.",
         Gauge(|now| now.scrub_last_pass_ms as i64),
     ),
     metric(
         "scrub_damaged_files",
-        "Logs and snapshots that are damaged.",
+        "Damaged logs and snapshots.",
         Gauge(|now| now.scrub_damaged_files as i64),
     ),
     metric(
         "scrub_damaged_files_needed",
-        "Of them, those that a start needs, or the newest snapshot; they are repaired.",
+        "Of these, those that a start needs, or the newest snapshot; they are repaired.",
         Gauge(|now| now.scrub_needed_files as i64),
     ),
     metric(
@@ -263,12 +263,12 @@ pub(crate) const TABLE: &[Metric] = &[
     metric("dbinittime", "Time to load the tree, ms.", Summary(|stats| &stats.startup_load)),
     metric(
         "startup_snap_load_time",
-        "Of it, the snapshot's part.",
+        "Time to load the snapshot, ms.",
         Summary(|stats| &stats.startup_snapshot_load),
     ),
     metric(
         "startup_txns_load_time",
-        "Of it, the log's part.",
+        "Time to replay the log, ms.",
         Summary(|stats| &stats.startup_txns_load),
     ),
     metric(
@@ -298,7 +298,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "looking_count",
-        "Times that this server looked for a leader.",
+        "How often this server looked for a leader.",
         Counter(|stats| &stats.ensemble.searches),
     ),
     metric(
@@ -313,7 +313,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "observer_sync_time",
-        "The same of an observer.",
+        "Time of an observer to catch up with its leader, ms.",
         Summary(|stats| &stats.ensemble.observer_sync),
     ),
     metric(
@@ -328,7 +328,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
     metric(
         "quit_leading_due_to_disloyal_voter",
-        "Times that this leader stepped down because voters left it.",
+        "How often this leader stepped down because it lost its voters.",
         Counter(|stats| &stats.ensemble.deserted),
     ),
     metric(
@@ -388,7 +388,7 @@ pub(crate) const TABLE: &[Metric] = &[
     ),
 ];
 
-/// What Apache measures in queues and threads that are not here, and some dashboards draw. Not in `mntr`.
+/// Metrics of Apache's queues and threads that do not exist here, for dashboards. Not in `mntr`.
 pub(crate) const SCRAPED_ALWAYS_ZERO: AlwaysZero = AlwaysZero {
     counters: &[
         "outstanding_changes_queued",
@@ -416,7 +416,7 @@ pub(crate) const SCRAPED_ALWAYS_ZERO: AlwaysZero = AlwaysZero {
     ],
 };
 
-/// What needs the admin server, a JVM, or a part of Apache's that is not here: its
+/// Metrics that need the admin server, a JVM, or a part of Apache's server that does not exist here: its
 /// commit processor, its cache of replies, its cleaner of watches.
 pub(crate) const ALWAYS_ZERO: AlwaysZero = AlwaysZero {
     counters: &[

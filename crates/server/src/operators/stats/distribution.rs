@@ -1,4 +1,4 @@
-//! How a series is spread: counts by size, exact up to 63 and within 3 % above.
+//! A histogram of a series: exact up to 63, within 3 % above.
 //!
 //! Apache keeps a random sample of 4096 values (`AvgMinMaxPercentileCounter`); we count them all.
 
@@ -12,29 +12,29 @@ const EXACT: u64 = 64;
 const PER_DOUBLING: usize = 32;
 const BUCKETS: usize = EXACT as usize + PER_DOUBLING * (u64::BITS as usize - 6);
 
-/// The values below which so many of a series are.
+/// Percentiles of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Percentiles {
-    /// Half of them.
+    /// The median.
     pub p50: u64,
-    /// 90 of a hundred.
+    /// The 90th percentile.
     pub p90: u64,
-    /// 95 of a hundred.
+    /// The 95th percentile.
     pub p95: u64,
-    /// 99 of a hundred.
+    /// The 99th percentile.
     pub p99: u64,
-    /// 999 of a thousand.
+    /// The 99.9th percentile.
     pub p999: u64,
 }
 
 #[derive(Debug, Default)]
 struct Spread {
     series: Series,
-    /// None before the first value: much of what can be measured never happens on a given server.
+    /// Allocated with the first value: many series never get one on a given server.
     buckets: Box<[u64]>,
 }
 
-/// A series that several threads add to, with its percentiles.
+/// A series with percentiles, to which several threads add.
 #[derive(Debug, Default)]
 pub struct SharedDistribution(Mutex<Spread>);
 

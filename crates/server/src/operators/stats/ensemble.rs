@@ -1,6 +1,6 @@
-//! What a member of an ensemble counts about agreement. Apache: `ServerMetrics`, `BufferStats`.
+//! Counters of a member of an ensemble. Apache: `ServerMetrics`, `BufferStats`.
 //!
-//! Written by the role log only, from what agreement asks for.
+//! Written by the role log only, from the outputs of the protocol core.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,37 +11,37 @@ use super::{Counter, Histogram, Series, SharedDistribution, SharedSeries};
 pub struct EnsembleStats {
     /// Elections in which this server took part.
     pub searches: Counter,
-    /// From the beginning of a search to its decision.
+    /// From the start of a search to its decision.
     pub election: SharedDistribution,
-    /// From a follower's promise of the epoch to its being up to date.
+    /// From a follower's promise of the epoch until it is synchronized.
     pub follower_sync: SharedDistribution,
-    /// The same of an observer.
+    /// The same for an observer.
     pub observer_sync: SharedDistribution,
-    /// From the beginning of a search to serving again.
+    /// From the start of a search to serving again.
     pub unavailable: SharedDistribution,
-    /// The same, of those searches that ended with leading.
+    /// The same for searches that ended with leading.
     pub leader_unavailable: SharedDistribution,
-    /// Times that this leader stepped down because voters left it.
+    /// How often this leader stepped down because it lost its voters.
     pub deserted: Counter,
     /// Txns proposed by this leader.
     pub proposals: Counter,
     /// Txns committed by this leader.
     pub commits: Counter,
-    /// From a proposal to the quorum that has it.
+    /// From a proposal to its acknowledgement by a quorum.
     pub quorum_ack: SharedDistribution,
-    /// Bytes of a proposal since this server leads.
+    /// Sizes of proposals since this server leads.
     pub proposal_size: SharedSeries,
-    /// Bytes of the last one.
+    /// Bytes of the last proposal.
     pub last_proposal_bytes: AtomicU64,
-    /// Learners that were sent txns to catch up with.
+    /// Learners that received the missing txns.
     pub diffs: Counter,
-    /// Learners that were sent a whole tree.
+    /// Learners that received a whole tree.
     pub snapshots: Counter,
-    /// Sessions that learners asked about.
+    /// Sessions that learners have revalidated.
     pub revalidations: Counter,
-    /// Txns that came from the leader.
+    /// Txns received from the leader.
     pub proposals_received: Counter,
-    /// Commits that came from the leader.
+    /// Commits received from the leader.
     pub commits_received: Counter,
     /// From the leader's clock in a txn to its arrival.
     pub proposal_latency: SharedDistribution,
@@ -54,7 +54,7 @@ pub struct EnsembleStats {
 }
 
 impl EnsembleStats {
-    /// All of it back to nothing.
+    /// Resets everything.
     pub fn reset(&self) {
         for counter in [
             &self.searches,
@@ -85,20 +85,20 @@ impl EnsembleStats {
         self.reset_proposal_sizes();
     }
 
-    /// A new leader begins to count, or an operator wants it to.
+    /// Resets the sizes of proposals, for a new leader or an operator.
     pub fn reset_proposal_sizes(&self) {
         self.proposal_size.reset();
         self.last_proposal_bytes.store(0, Ordering::Relaxed);
     }
 
-    /// A txn of so many bytes was proposed.
+    /// Counts a proposed txn of this many bytes.
     pub fn proposed(&self, bytes: u64) {
         self.proposals.add(1);
         self.proposal_size.add(bytes);
         self.last_proposal_bytes.store(bytes, Ordering::Relaxed);
     }
 
-    /// The sizes of proposals: last, smallest, largest. Apache says -1 before the first one.
+    /// The sizes of proposals: last, smallest, largest. -1 before the first one, as in Apache.
     #[must_use]
     pub fn proposal_sizes(&self) -> [i64; 3] {
         let Series { count, min, max, .. } = self.proposal_size.get();

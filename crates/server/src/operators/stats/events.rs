@@ -1,8 +1,8 @@
-//! Counts watch events among what the core sends. Apache: `WatchManager.triggerWatch`,
+//! Counts watch events in the core's output. Apache: `WatchManager.triggerWatch`,
 //! `NIOServerCnxn.process`.
 //!
-//! The node encodes an event once and sends the same bytes to each of its watchers, one after the
-//! other; that is how the watchers of one event are recognised here.
+//! The node encodes an event once and sends the same bytes to each of its watchers in sequence,
+//! by which the watchers of one event are recognised here.
 
 use herdsman_node::{Output, Outputs};
 use herdsman_proto::Xid;
@@ -26,7 +26,7 @@ pub fn count_events(stats: &ServerStats, out: &Outputs) {
     }
 }
 
-/// Whether a frame that answers nothing is an event. A connect response is none.
+/// Whether a frame that answers no request is an event. A connect response is not.
 pub fn is_event(frame: &[u8]) -> bool {
     kind_of(frame).is_some()
 }

@@ -5,8 +5,8 @@
 //! is two relaxed additions. There is one set of buckets for all threads: a thread of connections adds
 //! once for a whole run of reads, next to counters that it shares with the others anyway.
 //!
-//! A reader sees each bucket as it is when it gets to it; what is added meanwhile is in the next reading.
-//! Nothing resets a histogram: whoever draws rates from it wants numbers that only grow.
+//! A reader sees each bucket at the moment it reads it; concurrent additions may appear only in the next read.
+//! Histograms are never reset, because rates are computed from monotonic counters.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -29,12 +29,12 @@ impl Default for Histogram {
     }
 }
 
-/// A histogram at one moment.
+/// The contents of a histogram at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistogramReading {
-    /// Upper bounds in microseconds, and how many were not above them; both go up.
+    /// Upper bounds in microseconds, and the number of values up to each; both increase.
     pub cumulative: Vec<(u64, u64)>,
-    /// How many there were.
+    /// The number of values.
     pub count: u64,
     /// Their sum in microseconds.
     pub sum_us: u64,
@@ -46,13 +46,13 @@ impl Histogram {
         self.add_us(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX), 1);
     }
 
-    /// Adds so many microseconds, several times.
+    /// Adds a value in microseconds `times` times.
     pub fn add_us(&self, us: u64, times: u64) {
         self.buckets[bucket(us)].fetch_add(times, Ordering::Relaxed);
         self.sum_us.fetch_add(us.saturating_mul(times), Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// Reads the current counts.
     #[must_use]
     pub fn read(&self) -> HistogramReading {
         let mut count = 0;
@@ -70,7 +70,7 @@ fn bucket(us: u64) -> usize {
     if us <= 2 {
         return 0;
     }
-    // A bound belongs to the bucket that ends with it, so it is the microsecond before that counts.
+    // A bound belongs to the bucket that ends with it, so the bucket of the previous microsecond counts.
     let before = us - 1;
     let doubling = before.ilog2() as usize;
     let upper_half = (before >> (doubling - 1)) & 1;

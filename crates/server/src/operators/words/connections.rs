@@ -1,4 +1,4 @@
-//! Connections in a line each. Apache: `ServerCnxn.dumpConnectionInfo`.
+//! Connections, one per line. Apache: `ServerCnxn.dumpConnectionInfo`.
 
 use std::fmt::Write;
 
@@ -8,7 +8,7 @@ use super::report::{ConnectionReport, plain_address};
 use crate::clients::{Client, Clients};
 use crate::operators::stats::ConnStats;
 
-/// How much a line says.
+/// The level of detail of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
     /// Address and counts.
@@ -26,7 +26,7 @@ fn report(client: &Client) -> ConnectionReport {
     let stats = *client.stats.lock();
     ConnectionReport {
         peer: plain_address(client.peer),
-        // Apache prints what its selector waits for; 1 is "to read".
+        // Apache prints the events that its selector waits for; 1 is "to read".
         interest_ops: i32::from(!stats.asked_word),
         established_ms: client.established_ms,
         last_operation: last_op(stats.last_op),
@@ -74,7 +74,7 @@ fn average_ms(stats: &ConnStats) -> u64 {
     stats.latency.sum.checked_div(stats.latency.count).unwrap_or(0)
 }
 
-/// Apache's short names of requests, from `FinalRequestProcessor`. A write that failed has none.
+/// Apache's short names of requests, from `FinalRequestProcessor`. A failed write has none.
 #[must_use]
 pub fn last_op(op: Option<OpCode>) -> &'static str {
     match op {

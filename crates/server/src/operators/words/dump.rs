@@ -1,4 +1,4 @@
-//! `dump`: sessions and connections by the time they end, and who owns which ephemerals.
+//! `dump`: sessions and connections by the time they expire, and the owners of ephemerals.
 //! Apache: `DumpCommand`, `ExpiryQueue.dump`, `LearnerSessionTracker.dumpSessions`,
 //! `DataTree.dumpEphemerals`.
 
@@ -30,7 +30,7 @@ pub(super) fn dump(shared: &ServerContext) -> String {
     text
 }
 
-/// A learner does not know when the sessions of the ensemble end.
+/// A learner does not know when the sessions of the ensemble expire.
 fn tracked(
     text: &mut String,
     shared: &ServerContext,
@@ -56,7 +56,7 @@ fn tracked(
     }
 }
 
-/// What ends when, by the wall clock.
+/// Entries by the time they end, by the wall clock.
 pub type Ends<T> = BTreeMap<i64, Vec<T>>;
 
 pub(super) fn all_session_ends(shared: &ServerContext) -> Ends<SessionId> {
@@ -80,7 +80,7 @@ fn session_ends(shared: &ServerContext, scope: SessionScope) -> Ends<SessionId> 
     deadlines.into_iter().map(|(at_ms, sessions)| (wall_ms(at_ms), sessions)).collect()
 }
 
-/// A connection ends with its session; one without a session has a limited time to ask for one. Where
+/// A connection ends with its session; one without a session has a time limit. Where
 /// the leader decides about sessions, a connection ends when its client was silent for the timeout.
 fn connection_ends(shared: &ServerContext, sessions: &[Ends<SessionId>]) -> Ends<String> {
     let ends = sessions.iter().flatten();

@@ -1,5 +1,5 @@
 //! `envi`. Apache: `Environment.list`. Its keys about Java have no meaning here and are left out;
-//! memory is the machine's, not that of a heap. No environment variable is shown.
+//! memory is the machine's, not a heap's. No environment variables are shown.
 
 use std::fmt::Write;
 

@@ -1,4 +1,4 @@
-//! Numbers, times and addresses as Java prints them, because scripts parse what Apache prints.
+//! Formats numbers, times and addresses as Java does, because scripts parse Apache's output.
 
 use std::net::{IpAddr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! The tables of words and metrics as Markdown, for docs/operating.md. A test holds them together.
+//! The tables of words and metrics as Markdown, for docs/operating.md. A test compares them.
 
 use std::fmt::Write;
 

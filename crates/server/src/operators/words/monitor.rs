@@ -24,7 +24,7 @@ pub(super) fn mntr(shared: &ServerContext) -> String {
     text
 }
 
-/// What stands before the numbers.
+/// The lines before the numbers.
 pub(super) fn texts(shared: &ServerContext) -> Vec<(&'static str, String)> {
     let mut texts = vec![("version", version::full_version())];
     let role = role(shared);
@@ -40,12 +40,12 @@ pub(super) fn texts(shared: &ServerContext) -> Vec<(&'static str, String)> {
     texts
 }
 
-/// Where an observer gets its txns from: a follower or the leader.
+/// The server from which an observer gets its txns: a follower or the leader.
 fn learns_from(zab: &Zab) -> Option<ServerId> {
     zab.observer_master().or_else(|| zab.leader())
 }
 
-/// Apache's word for what a member does. While words are answered, its phase is always broadcast.
+/// Apache's word for a member's state. While words are answered, its phase is always broadcast.
 fn peer_state(role: Option<ServesAs>) -> Option<&'static str> {
     match role? {
         ServesAs::Standalone | ServesAs::ReadOnly => None,

@@ -1,5 +1,5 @@
-//! What the operating system knows about this process. Where it does not say, as in Apache: -1 for
-//! a number, `<NA>` for a text.
+//! What the operating system reports about this process. Unknown values are, as in Apache, -1 for
+//! a number and `<NA>` for a text.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -9,16 +9,16 @@ const UNKNOWN: &str = "<NA>";
 /// Open file descriptors.
 pub(crate) fn open_files() -> i64 {
     const ALL: &str = "/proc/self/fd";
-    // Since Linux 6.2 their number is the size of the directory. To count thousands of them takes long, and
-    // whoever may ask for metrics may ask often.
+    // Since Linux 6.2 their number is the size of the directory. Counting thousands of them takes long, and
+    // metrics may be requested often.
     match std::fs::metadata(ALL).map(|directory| directory.len()) {
         Ok(count @ 1..) => count.cast_signed(),
-        // The listing itself has one open.
+        // Reading the directory has one open.
         _ => std::fs::read_dir(ALL).map_or(-1, |listing| listing.count() as i64 - 1),
     }
 }
 
-/// How many may be open.
+/// The limit of open file descriptors.
 pub(crate) fn open_files_max() -> i64 {
     let limits = std::fs::read_to_string("/proc/self/limits").unwrap_or_default();
     soft_limit(&limits, "Max open files").unwrap_or(-1)
@@ -44,7 +44,7 @@ fn kernel_text(name: &str) -> String {
         .map_or_else(|_| UNKNOWN.to_owned(), |text| text.trim().to_owned())
 }
 
-/// The operating system, as Java calls it.
+/// The operating system, by Java's name.
 pub(super) fn os_name() -> &'static str {
     match std::env::consts::OS {
         "linux" => "Linux",
@@ -53,7 +53,7 @@ pub(super) fn os_name() -> &'static str {
     }
 }
 
-/// The processor, as Java calls it.
+/// The processor, by Java's name.
 pub(super) fn os_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -81,12 +81,12 @@ fn user_of(users: &str, uid: u32) -> Option<(String, String)> {
     })
 }
 
-/// The directory that relative paths start from.
+/// The directory to which relative paths refer.
 pub(super) fn working_dir() -> String {
     std::env::current_dir().map_or_else(|_| UNKNOWN.to_owned(), |path| path.display().to_string())
 }
 
-/// Memory of the machine in megabytes: available, and in all.
+/// Memory of the machine in megabytes: available, and total.
 pub(super) fn memory_mb() -> (i64, i64) {
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     (kilobytes(&memory, "MemAvailable:"), kilobytes(&memory, "MemTotal:"))
@@ -98,7 +98,7 @@ fn kilobytes(memory: &str, name: &str) -> i64 {
     number.map_or(-1, |kilobytes| kilobytes / 1024)
 }
 
-/// What the process has used so far.
+/// Resources that the process has used.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Usage {
     pub cpu_seconds: f64,
@@ -108,17 +108,17 @@ pub(crate) struct Usage {
     pub virtual_bytes: u64,
 }
 
-/// Times in `/proc` are in hundredths of a second on every Linux, whatever its kernel counts in.
+/// Times in `/proc` are in hundredths of a second on every Linux, whatever the kernel's timer frequency.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-/// What the system does not say counts as nothing said at all: a metric must not be half true.
+/// Reads the usage; `None` if a part of it is unknown, because a metric must not be half true.
 pub(crate) fn usage() -> Option<Usage> {
     let read = |path| std::fs::read_to_string(path).ok();
     usage_in(&read("/proc/self/stat")?, &read("/proc/self/status")?, &read("/proc/stat")?)
 }
 
 fn usage_in(process: &str, status: &str, machine: &str) -> Option<Usage> {
-    // The name of the program is in parentheses and may hold anything.
+    // The name of the program is in parentheses and may contain anything.
     let (_, fields) = process.rsplit_once(')')?;
     let fields: Vec<_> = fields.split_whitespace().collect();
     let ticks = |field: usize| fields.get(field)?.parse::<f64>().ok();
@@ -128,7 +128,7 @@ fn usage_in(process: &str, status: &str, machine: &str) -> Option<Usage> {
         Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
     };
     Some(Usage {
-        // As in proc(5), where these are fields 14, 15 and 22 of all.
+        // As in proc(5), where these are fields 14, 15 and 22.
         cpu_seconds: (ticks(11)? + ticks(12)?) / TICKS_PER_SECOND,
         started_seconds: booted.trim().parse::<f64>().ok()? + ticks(19)? / TICKS_PER_SECOND,
         resident_bytes: bytes("VmRSS:")?,

@@ -1,8 +1,8 @@
-//! What four-letter words and the admin server's commands both tell, as plain data.
+//! The data of four-letter words and of the admin server's commands.
 //!
-//! In: a running server. Out: values that [`super`] puts into Apache's lines and `herdsman-admin` into
-//! Apache's JSON, so that the two never disagree. What an answer needs is collected under the locks of
-//! the node and the tree; nothing is put into words here.
+//! In: a running server. Out: values that [`super`] formats as Apache's lines and `herdsman-admin` as
+//! Apache's JSON, so that the two never disagree. The data for an answer is collected under the locks of
+//! the node and the tree; nothing is formatted here.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,12 +27,12 @@ use herdsman_quorum::LinkReport;
 
 pub use dump::Ends;
 
-/// A server that can be asked.
+/// The reports of a server.
 #[derive(Clone, Copy)]
 pub struct ServerReports<'a>(&'a ServerContext);
 
 impl ServerHandle {
-    /// What operators ask a server about.
+    /// Returns the reports of this server.
     #[must_use]
     pub fn reports(&self) -> ServerReports<'_> {
         ServerReports(&self.shared)
@@ -62,27 +62,27 @@ pub struct ServerNumbers {
     pub proposal_sizes: Option<[i64; 3]>,
 }
 
-/// What `server_stats` has beyond [`ServerNumbers`].
+/// The numbers of `server_stats` beyond [`ServerNumbers`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MoreNumbers {
     /// Log syncs that took too long.
     pub fsync_slow: u64,
     /// Bytes of replies: last, smallest, largest; -1 before the first.
     pub response_sizes: [i64; 3],
-    /// Since the start.
+    /// Time since the start.
     pub uptime_ms: u64,
-    /// Credentials that were refused.
+    /// Rejected credentials.
     pub auth_failed: u64,
 }
 
 /// A connection, as `cons` shows it.
 #[derive(Clone, Debug)]
 pub struct ConnectionReport {
-    /// The other end, as Java writes an address, without its slash.
+    /// The remote address, as Java writes it, without its slash.
     pub peer: String,
-    /// What Apache's selector would wait for: 1 to read, 0 for nothing.
+    /// The events that Apache's selector would wait for: 1 to read, 0 for nothing.
     pub interest_ops: i32,
-    /// When it came, milliseconds since 1970.
+    /// When it was accepted, in milliseconds since 1970.
     pub established_ms: i64,
     /// Apache's short name of the last request.
     pub last_operation: &'static str,
@@ -90,38 +90,38 @@ pub struct ConnectionReport {
     pub stats: ConnStats,
 }
 
-/// What `configuration` tells.
+/// The data of `configuration`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigurationReport {
     /// The port of plain clients, -1 without one.
     pub client_port: i32,
-    /// Where snapshots are.
+    /// The directory of snapshots.
     pub data_dir: PathBuf,
-    /// Where logs are.
+    /// The directory of logs.
     pub log_dir: PathBuf,
-    /// The number in the ensemble, 0 without one.
+    /// The id of the server in its ensemble, 0 on a standalone server.
     pub server_id: i64,
 }
 
-/// A member's place in its ensemble at one moment.
+/// A member's state in its ensemble at one moment.
 #[derive(Clone, Debug)]
 pub struct MemberReport {
-    /// Its number.
+    /// Its id.
     pub me: ServerId,
-    /// Who leads, as far as it knows.
+    /// The leader, if it knows one.
     pub leader: Option<ServerId>,
     /// All members.
     pub membership: Arc<Membership>,
-    /// Where clients reach this very server; others need not know.
+    /// The client address of this server, which the membership need not contain.
     pub client_address: String,
-    /// The phase of agreement, by Apache's word.
+    /// The phase of the protocol, by Apache's word.
     pub phase: &'static str,
 }
 
 /// The newest snapshot in the data directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SnapshotReport {
-    /// The txn that names it.
+    /// The txn in its name.
     pub zxid: Zxid,
     /// When it was written, seconds since 1970.
     pub written_s: i64,
@@ -140,7 +140,7 @@ impl ServerReports<'_> {
         role_name(self.0)
     }
 
-    /// As what the server serves.
+    /// The current role.
     #[must_use]
     pub fn role(&self) -> Option<ServesAs> {
         role(self.0)
@@ -168,7 +168,7 @@ impl ServerReports<'_> {
         }
     }
 
-    /// Bytes in the directories of snapshots and of logs. Looks at every file.
+    /// Bytes in the directories of snapshots and of logs. Reads the metadata of all files.
     #[must_use]
     pub fn directory_sizes(&self) -> (u64, u64) {
         status::directory_sizes(self.0)
@@ -180,7 +180,7 @@ impl ServerReports<'_> {
         connections::reports(&self.0.core.clients)
     }
 
-    /// What `configuration` tells.
+    /// The data of `configuration`.
     #[must_use]
     pub fn configuration(&self) -> ConfigurationReport {
         let config = &self.0.config;
@@ -197,7 +197,7 @@ impl ServerReports<'_> {
         }
     }
 
-    /// When sessions end, by the wall clock. A learner knows of local ones only.
+    /// When sessions expire, by the wall clock. A learner knows only local ones.
     #[must_use]
     pub fn session_ends(&self) -> Ends<SessionId> {
         dump::all_session_ends(self.0)
@@ -215,7 +215,7 @@ impl ServerReports<'_> {
         environment::entries()
     }
 
-    /// Digests of the tree in the recent past, of [`TxnDigest::VERSION`].
+    /// Recent digests of the tree, of version [`TxnDigest::VERSION`].
     #[must_use]
     pub fn digests(&self) -> Vec<(Zxid, i64)> {
         self.0.core.tree().digest_log().iter().collect()
@@ -248,25 +248,25 @@ impl ServerReports<'_> {
         self.0.core.stats.reset();
     }
 
-    /// How many connections watch how many paths for data.
+    /// The numbers of connections with data watches and of watched paths.
     #[must_use]
     pub fn watch_summary(&self) -> WatchSummary {
         watches::summary(self.0)
     }
 
-    /// Watches for data by session. Can be much.
+    /// Data watches by session; the answer can be long.
     #[must_use]
     pub fn watches_by_session(&self) -> Vec<(SessionId, Vec<Arc<str>>)> {
         watches::by_session(self.0)
     }
 
-    /// Watches for data by path. Can be much.
+    /// Data watches by path; the answer can be long.
     #[must_use]
     pub fn watches_by_path(&self) -> Vec<(Arc<str>, Vec<SessionId>)> {
         watches::by_path(self.0).into_iter().collect()
     }
 
-    /// What `mntr` tells before its numbers: names without `zk_`, and texts.
+    /// The texts of `mntr` before its numbers, with names without `zk_`.
     #[must_use]
     pub fn monitor_texts(&self) -> Vec<(&'static str, String)> {
         monitor::texts(self.0)
@@ -278,7 +278,7 @@ impl ServerReports<'_> {
         metrics::flat(&metrics::apache_families(self.0))
     }
 
-    /// The server's place in its ensemble; `None` if it is alone.
+    /// The server's state in its ensemble; `None` if it is standalone.
     #[must_use]
     pub fn member(&self) -> Option<MemberReport> {
         let Mode::Ensemble { my_id: me, .. } = self.0.config.mode else { return None };
@@ -296,7 +296,7 @@ impl ServerReports<'_> {
         })
     }
 
-    /// Observers that are up to date with this server, and what went to and fro with them.
+    /// Synchronized observers of this server, and the traffic of their links.
     #[must_use]
     pub fn observers(&self) -> Vec<(ServerId, LinkReport)> {
         let Some(peers) = self.0.core.peers() else { return Vec::new() };
@@ -336,7 +336,7 @@ pub(super) fn numbers(shared: &ServerContext) -> ServerNumbers {
         let tree = core.tree();
         (tree.last_zxid(), tree.node_count())
     };
-    // A leader that has not made a txn yet shows where its epoch begins, as Apache's does.
+    // A leader that has not created a txn yet shows the first zxid of its epoch, as Apache's does.
     let zxid = zxid.max(core.with_node(epoch_start).unwrap_or(zxid));
     let role = role_name(shared);
     ServerNumbers {
@@ -352,7 +352,7 @@ pub(super) fn numbers(shared: &ServerContext) -> ServerNumbers {
     }
 }
 
-/// Where the epoch begins that this server leads; `None` if it does not.
+/// The first zxid of the epoch that this server leads; `None` if it does not lead.
 fn epoch_start(node: &Node) -> Option<Zxid> {
     let epoch = node.zab().filter(|_| node.serves_as() == Some(ServesAs::Leader))?.epochs().current;
     Some(Zxid::start_of(epoch))
@@ -367,7 +367,7 @@ fn phase(node: &Node) -> &'static str {
     }
 }
 
-/// An address as Jackson writes one of Java's: no slash.
+/// Formats an address like Jackson does: without a slash.
 pub(super) fn plain_address(address: std::net::SocketAddr) -> String {
     java::address(address).trim_start_matches('/').to_owned()
 }

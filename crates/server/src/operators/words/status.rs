@@ -1,4 +1,4 @@
-//! What the server is and does: `srvr`, `stat`, `conf`, `dirs`, and the resets.
+//! The state of the server: `srvr`, `stat`, `conf`, `dirs`, and the resets.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,7 +9,7 @@ use super::{java, report, version};
 use crate::clients::io_threads::ServerContext;
 use herdsman_config::{ConfNumbers, conf_text};
 
-/// Folders below each other that are looked into for their size.
+/// The depth to which directories are searched.
 const DEPTH_MAX: usize = 8;
 
 pub(super) fn srvr(shared: &ServerContext) -> String {
@@ -43,7 +43,7 @@ fn numbers(shared: &ServerContext) -> String {
     text
 }
 
-/// Apache has the root in its table under two names, the empty one and this, and counts both.
+/// Apache counts the root twice, because its table has it under two names, the empty one and this.
 pub(crate) const ROOT_SECOND_NAME: &str = "/";
 
 pub(crate) fn apache_node_count(znodes: usize) -> usize {

@@ -1,9 +1,9 @@
-//! Which version the server says it is.
+//! The version that the server reports.
 
-/// The release of Apache ZooKeeper that this server stands in for: clients decide by it what they
-/// may ask for.
+/// The release of Apache ZooKeeper that this server is compatible with: clients choose by it which requests they
+/// may send.
 const COMPATIBLE_WITH: &str = "3.9.5";
-/// When this release was made. Not the time of the build, so that equal sources make equal bytes.
+/// When this release was made. Not the time of the build, so that builds are reproducible.
 const RELEASED: &str = "2026-11-15 00:00 UTC";
 
 /// Apache's form, `<release>-<revision>, built on <time>`; our name and version are the revision.

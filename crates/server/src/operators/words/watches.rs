@@ -1,4 +1,4 @@
-//! `wchs`, `wchc` and `wchp`: watches of the data table, which is what Apache shows.
+//! `wchs`, `wchc` and `wchp`: data watches, which are those that Apache shows.
 //! Apache: `WatchManager.dumpWatches`.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use herdsman_tree::watches::WatchSummary;
 
 use crate::clients::io_threads::ServerContext;
 
-/// Paths that are copied while nobody else may set or fire a watch.
+/// Paths that are copied under one guard, which blocks setting and firing watches.
 const PATHS_PER_GUARD: usize = 1000;
 
 pub(super) fn wchs(shared: &ServerContext) -> String {
@@ -47,7 +47,7 @@ pub(super) fn wchp(shared: &ServerContext) -> String {
     text + "\n"
 }
 
-/// Sorting by path is left for after the guard is gone, so this asks by watcher as well.
+/// Sorted by path without the guard, so this collects by watcher as well.
 pub(super) fn by_path(shared: &ServerContext) -> BTreeMap<Arc<str>, Vec<SessionId>> {
     let mut by_path: BTreeMap<Arc<str>, Vec<SessionId>> = BTreeMap::new();
     for (session, paths) in by_session(shared) {
@@ -58,7 +58,7 @@ pub(super) fn by_path(shared: &ServerContext) -> BTreeMap<Arc<str>, Vec<SessionI
     by_path
 }
 
-/// Collected piece by piece, so that nobody waits for all of it: what is shown is not of one moment.
+/// Collected in parts, so that no request waits for all of it: the result is not of one moment.
 pub(super) fn by_session(shared: &ServerContext) -> Vec<(SessionId, Vec<Arc<str>>)> {
     let mut watchers = {
         let tree = shared.core.tree();

@@ -207,7 +207,7 @@ fn a_resumed_copy_overwrites_nothing() {
     assert_eq!(world.run(&["ls", "-R", "/new"]).ok(), "/new\n/new/a\n/new/a/b\n");
 }
 
-/// Without that, a znode that was created again could not be told from the one that was copied.
+/// Without that, a znode that was created again could not be distinguished from the one that was copied.
 #[test]
 fn a_move_must_be_allowed_to_create_beside_the_source() {
     let world = World::start();

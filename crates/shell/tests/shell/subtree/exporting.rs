@@ -133,7 +133,7 @@ fn everything_is_restored() {
     run_as_ann(&to, &["set", "/app/secret", "z"]).ok();
 }
 
-/// No stat tells a container from other znodes: what tells it is how it goes.
+/// A stat does not distinguish a container from other znodes; only its removal does.
 #[tokio::test]
 async fn an_imported_container_goes_with_its_last_child() {
     let world = world_of_all_types();

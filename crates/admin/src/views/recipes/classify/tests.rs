@@ -1,4 +1,4 @@
-//! Tests by tables: directories as names, owners and data in, findings in words out.
+//! Table tests: directories as names, owners and data in, findings as text out.
 
 use bytes::Bytes;
 use herdsman_proto::{SessionId, Zxid};
