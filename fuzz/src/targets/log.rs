@@ -42,7 +42,7 @@ fn walk_file(file: &[u8]) {
     disk.put(&NAME.path(Path::new(DIR)), file.to_vec());
     let (mut last, mut end) = (Zxid::ZERO, 0);
     let (dir, after) = (Path::new(DIR), Zxid::ZERO);
-    let log = LogFiles { dir, files: &[NAME], after, until: None, known: &[] };
+    let log = LogFiles { dir, files: &[NAME], after, until: None, known: &[], open: None };
     let walked = walk(&disk, &log, &mut |record| {
         let entry = Entry::decode(record.payload)?;
         assert_eq!(entry.header.zxid, record.zxid);
