@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
+use herdsman_proto::txn::{CreateKind, CreateTxn, Entry, TxnDigest};
 use herdsman_proto::{Acl, Perms, SessionId, StatPersisted, Txn, TxnHeader, Zxid};
 use herdsman_tree::{Dump, Tree, TreeOptions};
 
@@ -118,6 +118,16 @@ pub(crate) fn tree_of(entries: &[Entry]) -> Tree {
 /// Creates, one after the other.
 pub(crate) fn creates(zxids: impl IntoIterator<Item = i64>) -> Vec<Entry> {
     zxids.into_iter().map(|zxid| create(zxid, 40)).collect()
+}
+
+/// The same txns, each with the digest of the tree after it.
+pub(crate) fn with_digests(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let mut tree = tree_of(&[]);
+    for entry in &mut entries {
+        tree.replay(entry);
+        entry.digest = Some(TxnDigest { version: TxnDigest::VERSION, tree_digest: tree.digest() });
+    }
+    entries
 }
 
 /// Txns of an epoch.

@@ -293,6 +293,9 @@ fn irreparable_text(reason: Irreparable) -> String {
         Irreparable::NoSnapshot => {
             "restore one from a backup, or see which other repair helps (herdsman repair without an action)"
         }
+        Irreparable::WrongTree | Irreparable::MixedHistories => {
+            "a member of an ensemble takes everything from its leader when it starts; for a standalone server, restore a backup"
+        }
         Irreparable::EndUnknown => {
             "a member of an ensemble takes it from its leader when it starts; a standalone server can only give it up (--accept-loss)"
         }
