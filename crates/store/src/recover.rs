@@ -44,7 +44,8 @@ use crate::archive;
 use crate::disk::{Dirs, Disk, TolerantDisk, io_at};
 use crate::install::{clear_and_name, find_installing};
 use crate::log::pieces::LogFiles;
-use crate::log::walk::{LogWalkError, files_needed};
+use crate::log::repeats::files_with;
+use crate::log::walk::LogWalkError;
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::repair::name_unreadable;
 use crate::snapshot::Trailer;
@@ -407,7 +408,7 @@ impl RecoverySource<'_> {
     ) -> Result<(Recovered, RecoveryPlan), RecoverError> {
         let after = base.tree.last_zxid();
         let mut digests = DigestCheck::new(&base);
-        let files = files_needed(logs, after);
+        let files = files_with(self.disk, &self.dirs.log, logs, after);
         let log = LogFiles { dir: &self.dirs.log, files, after, until, known: &base.known };
         let (tree, mut txns) = (&mut base.tree, 0);
         let tolerant = TolerantDisk::new(self.disk);

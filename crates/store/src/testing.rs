@@ -64,6 +64,12 @@ pub(crate) fn create(zxid: i64, bytes: usize) -> Entry {
     }
 }
 
+/// What Apache logs for a request that it cannot decode.
+pub(crate) fn undecodable(zxid: i64) -> Entry {
+    let txn = Txn::error(herdsman_proto::ErrorCode::MarshallingError);
+    Entry { txn, digest: None, ..create(zxid, 0) }
+}
+
 /// A txn that gives `path` other data.
 pub(crate) fn set_data(zxid: i64, path: &str) -> Entry {
     let data = Some(Arc::from(zxid.to_be_bytes()));

@@ -1,6 +1,6 @@
 //! Trees whose digest differs from the recorded one.
 
-use herdsman_proto::txn::{Entry, TxnDigest};
+use herdsman_proto::txn::TxnDigest;
 
 use super::*;
 

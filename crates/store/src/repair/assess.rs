@@ -10,7 +10,8 @@ use crate::disk::{Dirs, Disk, TolerantDisk};
 use crate::epoch;
 use crate::install::find_installing;
 use crate::log::pieces::{LogFiles, LogPiece, PieceContent, read_pieces};
-use crate::log::walk::{LogWalkError, files_needed};
+use crate::log::repeats::files_with;
+use crate::log::walk::LogWalkError;
 use crate::names::{LogName, SnapshotName};
 use crate::recover::{RecoverError, RecoverOptions, RecoverySource, ReplayBase};
 use crate::snapshot::reader::SnapshotError;
@@ -151,7 +152,7 @@ impl ReadLog {
         logs: Vec<LogName>,
     ) -> Result<Self, RecoverError> {
         let after = base.tree.last_zxid();
-        let files = files_needed(&logs, after);
+        let files = files_with(disk, &dirs.log, &logs, after);
         let log = LogFiles { dir: &dirs.log, files, after, until: None, known: &base.known };
         let tolerant = TolerantDisk::new(disk);
         // Decoding finds the txns that recovery could not apply.
