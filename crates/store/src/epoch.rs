@@ -17,8 +17,9 @@
 //! - a number that is smaller than its copy has been damaged, or is older: the copy counts. If `acceptedEpoch` is
 //!   larger, Apache has run here, or the crash came between the two: then the copy is older, and does not count;
 //! - anything else means that one of the files is damaged, or that they are from different times: a server that has
-//!   forgotten what it promised could elect a second leader. Without a copy it takes the latest epoch that anything
-//!   shows for its promise, and voting is suspended.
+//!   forgotten what it promised could elect a second leader. So voting is suspended, and the epochs are those that the
+//!   log shows. A `currentEpoch` that is larger than `acceptedEpoch` is not believed: if it was damaged, a server that
+//!   took it for its promise could never join a leader again.
 //!
 //! Apache: `QuorumPeer.readLongFromFile`, `loadDataBase`. It refuses the second case, unless
 //! `currentEpoch.tmp` was left behind by the very crash; we take that file for the epoch too, so the
@@ -236,8 +237,8 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
     };
     let followed = current_epoch(disk, dir, (current, accepted), last_zxid)?;
     let is_promised = accepted.is_none_or(|accepted| accepted >= followed.epoch);
-    let (current, accepted) =
-        (followed.epoch, accepted.map_or(followed.epoch, |accepted| accepted.max(followed.epoch)));
+    let current = if is_promised { followed.epoch } else { last_zxid.epoch() };
+    let accepted = accepted.unwrap_or(current).max(current);
     let contradiction = match (followed.is_shown, is_promised) {
         (false, _) => Some("the epoch files are older than the log"),
         (true, false) => Some("acceptedEpoch is less than currentEpoch"),

@@ -320,6 +320,46 @@ fn a_server_without_a_snapshot_takes_everything_from_the_leader() {
     check_has_everything_and_votes(&mut stopped);
 }
 
+/// The same for every other way in which its snapshots may be unusable.
+#[test]
+fn a_server_with_unusable_snapshots_comes_back() {
+    let mut stopped = Stopped::after_four_txns();
+    stopped.ensemble.start_together(&[1, 2]);
+    let half = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
+    let without_seal = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1);
+    let longer = |bytes: &mut Vec<u8>| bytes.extend([0x5a; 1000]);
+    let damages: [&dyn Fn(&mut Vec<u8>); 4] = [&half, &without_seal, &longer, &Vec::clear];
+    for (index, damage) in damages.iter().enumerate() {
+        for path in snapshots(&stopped.files(3)) {
+            let mut bytes = fs::read(&path).unwrap();
+            damage(&mut bytes);
+            fs::write(path, bytes).unwrap();
+        }
+        let starting = stopped.ensemble.begin_start(3);
+        stopped.ensemble.finish_start(starting);
+        stopped.check_all(&IDS);
+        await_vote(&stopped, 3);
+        let files = stopped.files(3);
+        let dirs = Dirs { data: files.clone(), log: files };
+        let found = assess(&RealDisk, &dirs, &RecoverOptions::default()).unwrap();
+        assert_eq!(found, Assessment::Whole, "{index}");
+        stopped.ensemble.stop(3);
+    }
+    // None at all, but logs.
+    for path in snapshots(&stopped.files(3)) {
+        fs::remove_file(path).unwrap();
+    }
+    stopped.ensemble.start_again(3);
+    check_has_everything_and_votes(&mut stopped);
+}
+
+fn snapshots(files: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path());
+    let is_snapshot =
+        |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("snapshot.");
+    entries.filter(is_snapshot).collect()
+}
+
 /// A whole file is gone, and the next one begins with the first txn of an epoch: zxids show nothing, digests do.
 #[test]
 fn a_hole_before_a_new_epoch_is_filled_by_the_leader() {

@@ -60,10 +60,10 @@ fn a_server_whose_epoch_files_contradict_each_other_does_not_vote() {
         check_contradiction(&files, (3, 3), OLD);
     }
     const LESS: &str = "acceptedEpoch is less than currentEpoch";
-    check_contradiction(&[("currentEpoch", "4"), ("acceptedEpoch", "3")], (4, 4), LESS);
-    check_contradiction(&[("currentEpoch", "9"), ("acceptedEpoch", "0")], (9, 9), LESS);
+    check_contradiction(&[("currentEpoch", "4"), ("acceptedEpoch", "3")], (3, 3), LESS);
+    check_contradiction(&[("currentEpoch", "9"), ("acceptedEpoch", "0")], (3, 3), LESS);
+    check_contradiction(&[("currentEpoch", "9"), ("acceptedEpoch", "5")], (3, 5), LESS);
     check_contradiction(&[("acceptedEpoch", "2")], (3, 3), "currentEpoch is missing");
-    // The promise that is later counts, whichever of the two it is.
     check_contradiction(&[("currentEpoch", "x"), ("acceptedEpoch", "2")], (3, 3), "damaged");
 }
 

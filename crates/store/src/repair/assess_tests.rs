@@ -145,6 +145,21 @@ fn without_a_snapshot_only_a_tree_helps() {
     assert_eq!(damage(&disk).needs_tree, Some(Irreparable::NoSnapshot));
 }
 
+/// A bad block in the only snapshot, or in one that the log continues.
+#[test]
+fn an_unreadable_snapshot_is_a_damaged_one() {
+    for range in [0..1, 30..31, 100..101] {
+        let disk = server(&[numbers(1..=7)]);
+        let newest = snapshot(&disk, &tree_of(&creates(1..=5)));
+        disk.fail_reads(&newest, range.clone());
+        assert_whole(&disk);
+        assert_eq!(recovered(&disk).tree.last_zxid(), Zxid(7));
+        disk.fail_reads(&dir().join("snapshot.0"), range);
+        assert_eq!(damage(&disk).needs_tree, Some(Irreparable::NoSnapshot));
+        assert_eq!(refused(&disk), Some(damage(&disk)));
+    }
+}
+
 /// A header that only a snapshot covers in part is written again, so that Apache can read the file.
 #[test]
 fn a_damaged_header_counts_if_the_file_is_needed() {
