@@ -31,12 +31,20 @@ const HERDSMAN_WORDS: &[(&str, Sync)] = &[
 
 /// The last synchronization of the server with this log.
 pub fn last_sync(program: Program, log: &str) -> Option<Sync> {
+    log.lines().rev().find_map(|line| sync_in(program, line))
+}
+
+/// The line about the first synchronization of this kind.
+pub fn first_sync(program: Program, log: &str, kind: Sync) -> Option<&str> {
+    log.lines().find(|line| sync_in(program, line) == Some(kind))
+}
+
+fn sync_in(program: Program, line: &str) -> Option<Sync> {
     let words = match program {
         Program::Herdsman => HERDSMAN_WORDS,
         Program::Apache | Program::Apache38 => APACHE_WORDS,
     };
-    let said = |line: &str| words.iter().find(|(word, _)| line.contains(word)).map(|(_, s)| *s);
-    log.lines().rev().find_map(said)
+    words.iter().find(|(word, _)| line.contains(word)).map(|(_, sync)| *sync)
 }
 
 /// Exceptions that report that a connection was lost or a server was shut down.
@@ -50,9 +58,9 @@ const BROKEN_CONNECTIONS: &[&str] = &[
     "java.lang.InterruptedException",
 ];
 
-/// Errors that Apache also logs among its own servers: it finds no common history and sends a snapshot,
-/// which is correct.
-const USUAL_ERRORS: &[&str] = &["fall back to use snapshot"];
+/// Errors of correct servers. Apache logs the first one also among its own: it finds no common history and sends a
+/// snapshot. The second one is about FETCH, with which a damaged server of ours asks each other server for records.
+const USUAL_ERRORS: &[&str] = &["fall back to use snapshot", "First packet 1213399041,"];
 
 /// Warnings about packets that no correct peer sends.
 const PROTOCOL_WARNINGS: &[&str] = &[
@@ -144,6 +152,10 @@ mod tests {
             java.lang.IllegalStateException: no\n";
         assert_eq!(complaints(log).len(), 2);
         assert!(protocol_warnings(log).is_empty());
+        let fetch = "20:13:29.604 ERROR LearnerHandler First packet 1213399041,8589934617,#00,v{}\n\
+            \x20is not FOLLOWERINFO or OBSERVERINFO!\n";
+        assert!(complaints(fetch).is_empty());
+        assert_eq!(complaints(&fetch.replace("1213399041", "17")).len(), 2);
         let log = "22:58:03.866 WARN  Follower Unknown packet type: 99\n";
         assert_eq!(complaints(log).len(), 1);
         assert_eq!(protocol_warnings(log).len(), 1);

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use herdsman_proto::Zxid;
-use herdsman_store::archive::{TimeCut, TxnPoint, survey};
+use herdsman_store::archive::{TimeCut, TxnPoint, last_txn_point, survey};
 use herdsman_store::names::{LogName, SnapshotName};
 use herdsman_store::{Dirs, Progress, RealDisk, RecoverOptions, load_as_of};
 
@@ -177,9 +177,9 @@ fn has_files(dir: &Path) -> std::io::Result<bool> {
 
 /// The last txn in the logs.
 fn latest(dir: &Path) -> Result<TxnPoint> {
-    let found = survey(&RealDisk, dir, None);
-    let found = found.with_context(|| format!("cannot read {}", dir.display()))?;
-    found.last().with_context(|| format!("{} has no txn logs", dir.display()))
+    let last = last_txn_point(&RealDisk, dir);
+    let last = last.with_context(|| format!("cannot read {}", dir.display()))?;
+    last.with_context(|| format!("{} has no txn logs", dir.display()))
 }
 
 /// The last txn before the first one whose time is later.

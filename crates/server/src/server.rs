@@ -174,7 +174,8 @@ impl Server {
             &dirs.log,
             recovered.tree.last_zxid(),
             settings::log_options(&config),
-        );
+        )
+        .noted_in(&dirs.data);
         let zab = settings::zab_settings(&config);
         let past = zab
             .as_ref()

@@ -16,10 +16,10 @@ use herdsman_store::repair::{
     Assessment, Damage, Gap, RecordsBetween, Repair, assess, read_records, splice,
 };
 use herdsman_store::{
-    Compression, Dirs, Disk, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid, LogOptions,
-    LogPosition, LogRange, LogWriter, MemoryDisk, PrecedingTxn, RangeError, RecoverOptions,
-    ReloadError, install_snapshot, read_history, recover, recover_epochs, truncate_and_reload,
-    voting, write_epoch, write_snapshot,
+    Compression, Dirs, Disk, EmptyDirs, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid,
+    LogOptions, LogPosition, LogRange, LogWriter, MemoryDisk, PrecedingTxn, RangeError,
+    RecoverOptions, ReloadError, ServerKind, install_snapshot, read_epoch, read_history, recover,
+    recover_epochs, truncate_and_reload, voting, write_epoch, write_snapshot,
 };
 use herdsman_tree::Tree;
 use herdsman_zab::{EpochKind, InitialFiles, Voting};
@@ -72,7 +72,8 @@ impl Storage {
     }
 
     fn options(plan: &Plan) -> RecoverOptions {
-        RecoverOptions { tree: plan.tree_options(), ..RecoverOptions::default() }
+        let serves = ServerKind::InEnsemble { empty: EmptyDirs::New };
+        RecoverOptions { tree: plan.tree_options(), serves, ..RecoverOptions::default() }
     }
 
     /// What a server does when it starts. An error says why it does not.
@@ -187,7 +188,7 @@ impl Storage {
     #[must_use]
     pub fn writer(&self, plan: &Plan, last: Zxid) -> LogWriter {
         let options = LogOptions { pre_alloc_bytes: plan.pre_alloc_bytes, ..LogOptions::default() };
-        LogWriter::new(self.shared(), self.dirs.log.clone(), last, options)
+        LogWriter::new(self.shared(), &self.dirs.log, last, options).noted_in(&self.dirs.data)
     }
 
     /// Saves an epoch.
@@ -200,6 +201,13 @@ impl Storage {
             EpochKind::Current => EpochFile::Current,
         };
         write_epoch(&self.disk, &self.dirs.data, file, epoch).map_err(|error| error.to_string())
+    }
+
+    /// The epoch that was followed last, as its file says.
+    #[must_use]
+    pub fn current_epoch(&self) -> u32 {
+        let found = read_epoch(&self.disk, &self.dirs.data, EpochFile::Current);
+        found.ok().flatten().unwrap_or(0)
     }
 
     /// Cuts the log and loads the tree again; `None` if it cannot be cut there.

@@ -43,16 +43,18 @@ use std::sync::Arc;
 use herdsman_proto::Zxid;
 
 use crate::disk::{
-    Dirs, Disk, IoErrorAt, io_at, is_out_of_descriptors, remove_if_there, replace_whole,
+    DirEntry, Dirs, Disk, IoErrorAt, io_at, is_out_of_descriptors, remove_if_there, replace_whole,
 };
 use crate::log::record::RecordReader;
-use crate::names::{LogName, SnapshotName, TEMPORARY, list_logs, list_snapshots};
+use crate::names::{
+    LogName, SnapshotName, TEMPORARY, list_logs, list_snapshots, log_of, snapshot_of,
+};
 use crate::recover::remove_unfinished;
 
 pub(crate) use copy::read_trailer;
 use copy::{CopyFault, copy_log, copy_snapshot};
 pub use retention::ArchivePurge;
-pub use survey::{Hole, Span, Survey, TimeCut, TxnPoint, fuzzy_end, survey};
+pub use survey::{Hole, Span, Survey, TimeCut, TxnPoint, fuzzy_end, last_txn_point, survey};
 
 /// The prefix of the name of a mark; the rest is the last txn before the hole, in hex.
 const GAP: &str = "herdsman.gap.";
@@ -135,6 +137,9 @@ pub struct Archive {
     /// The last txn of the archived log file that was read or written last.
     last_of: Option<(LogName, Zxid)>,
     archived_until: Zxid,
+    /// What it holds, once it was listed: only this server writes to it, and listing a large directory of another
+    /// machine takes long.
+    listing: Option<Listing>,
 }
 
 /// The files in an archive.
@@ -155,6 +160,7 @@ impl Archive {
             too_early: BTreeMap::new(),
             last_of: None,
             archived_until: Zxid::ZERO,
+            listing: None,
         })
     }
 
@@ -170,27 +176,42 @@ impl Archive {
         self.archived_until
     }
 
-    /// Tries damaged files again in the next pass: a repair may have replaced them.
+    /// Tries damaged files again in the next pass: a repair may have replaced them. And lists the archive again: an
+    /// operator may have removed files.
     pub fn retry_damaged(&mut self) {
         self.damaged.clear();
+        self.listing = None;
     }
 
     /// The last txn in the archive.
     fn end(&mut self) -> Result<Option<Zxid>, ArchiveError> {
-        let listing = self.listing()?;
+        let listing = self.take_listing()?;
         let last = listing.logs.last().map(|name| self.last_txn(*name)).transpose()?;
         let named = listing.snapshots.last().map(|name| name.zxid);
+        self.listing = Some(listing);
         Ok(last.max(named))
     }
 
-    /// Copies what is not in the archive yet, oldest files first.
+    /// Copies what is not in the archive yet, oldest files first. The archive is listed by the first pass, after one
+    /// that failed, and after [`Archive::retry_damaged`].
     pub fn pass(
         &mut self,
         source: &ArchiveSource<'_>,
         step: &mut ArchiveStep<'_>,
     ) -> Result<Pass, ArchiveError> {
+        let mut listing = self.take_listing()?;
+        let pass = self.copy_new(source, &mut listing, step)?;
+        self.listing = Some(listing);
+        Ok(pass)
+    }
+
+    fn copy_new(
+        &mut self,
+        source: &ArchiveSource<'_>,
+        listing: &mut Listing,
+        step: &mut ArchiveStep<'_>,
+    ) -> Result<Pass, ArchiveError> {
         let ArchiveSource { disk, dirs, finished, .. } = *source;
-        let mut listing = self.listing()?;
         let snapshots = list_snapshots(disk, &dirs.data).map_err(io_at(&dirs.data));
         let snapshots = snapshots.map_err(of_source)?;
         let mut logs = list_logs(disk, &dirs.log).map_err(io_at(&dirs.log)).map_err(of_source)?;
@@ -199,7 +220,7 @@ impl Archive {
         let mut next_snapshot = snapshots.iter().copied().peekable();
         for (index, &name) in logs.iter().enumerate() {
             while let Some(snapshot) = next_snapshot.next_if(|it| it.zxid < name.zxid) {
-                self.snapshot(source, snapshot, &mut listing, &mut pass, step)?;
+                self.snapshot(source, snapshot, listing, &mut pass, step)?;
             }
             let until = logs.get(index + 1).map_or(finished, |next| Zxid(next.zxid.0 - 1));
             if !listing.logs.contains(&name) {
@@ -208,12 +229,12 @@ impl Archive {
                     return Ok(pass);
                 }
                 let files = LocalFiles { source, logs: &logs, index, until, snapshots: &snapshots };
-                self.log(&files, &mut listing, &mut pass, step)?;
+                self.log(&files, listing, &mut pass, step)?;
             }
             self.archived_until = until;
         }
         for snapshot in next_snapshot {
-            self.snapshot(source, snapshot, &mut listing, &mut pass, step)?;
+            self.snapshot(source, snapshot, listing, &mut pass, step)?;
         }
         self.archived_until = finished;
         Ok(pass)
@@ -242,6 +263,7 @@ impl Archive {
         let junction = self.junction(files, listing)?;
         if let Junction::Unknown { end } = junction {
             self.mark_gap(end)?;
+            listing.gaps.insert(end);
         }
         self.publish(&temporary, &name.path(&self.dir))?;
         if let Junction::Known { end: Some(end) } = junction
@@ -249,6 +271,7 @@ impl Archive {
         {
             let mark = self.dir.join(gap_name(end));
             remove_if_there(&*self.disk, &mark).map_err(io_at(&mark))?;
+            listing.gaps.remove(&end);
         }
         listing.logs.insert(name);
         self.last_of = Some((name, copied.last));
@@ -377,12 +400,16 @@ impl Archive {
         Ok(last)
     }
 
-    fn listing(&self) -> Result<Listing, ArchiveError> {
-        let (disk, dir) = (&*self.disk, &*self.dir);
+    /// What the archive holds. The caller puts it back unless something fails.
+    fn take_listing(&mut self) -> Result<Listing, ArchiveError> {
+        if let Some(listing) = self.listing.take() {
+            return Ok(listing);
+        }
+        let entries = self.disk.list(&self.dir).map_err(io_at(&self.dir))?;
         Ok(Listing {
-            logs: list_logs(disk, dir).map_err(io_at(dir))?.into_iter().collect(),
-            snapshots: list_snapshots(disk, dir).map_err(io_at(dir))?.into_iter().collect(),
-            gaps: list_gaps(disk, dir).map_err(io_at(dir))?.into_iter().collect(),
+            logs: entries.iter().filter_map(log_of).collect(),
+            snapshots: entries.iter().filter_map(snapshot_of).collect(),
+            gaps: entries.iter().filter_map(gap_of).collect(),
         })
     }
 }
@@ -430,9 +457,13 @@ fn gap_name(end: Zxid) -> String {
 
 /// The marks of holes in an archive: the last txn before each.
 pub(crate) fn list_gaps(disk: &dyn Disk, dir: &Path) -> io::Result<Vec<Zxid>> {
-    let entries = disk.list(dir)?;
-    let parse = |name: &str| i64::from_str_radix(name.strip_prefix(GAP)?, 16).ok().map(Zxid);
-    Ok(entries.iter().filter_map(|entry| parse(&entry.name)).filter(|end| end.0 >= 0).collect())
+    Ok(disk.list(dir)?.iter().filter_map(gap_of).collect())
+}
+
+/// The last txn before the hole, if this entry of a directory is a mark.
+fn gap_of(entry: &DirEntry) -> Option<Zxid> {
+    let end = i64::from_str_radix(entry.name.strip_prefix(GAP)?, 16).ok()?;
+    (end >= 0).then_some(Zxid(end))
 }
 
 /// Zxids that stand for the txns that marks say are missing: a log must not skip them.

@@ -14,8 +14,10 @@
 //! - a missing or unreadable file is restored from its copy (`herdsman.epochs`, see [`copies`]). Without a copy it has
 //!   been lost, unless this server has never been in an epoch: it is created again, and voting is suspended
 //!   ([`crate::voting`]), since a promise may be forgotten;
-//! - a number that is smaller than its copy has been damaged, or is older: the copy counts. If `acceptedEpoch` is
-//!   larger, Apache has run here, or the crash came between the two: then the copy is older, and does not count;
+//! - a number that is smaller than its copy has been damaged, or is older, also after a crash between the two: the copy
+//!   counts. If `acceptedEpoch` is larger, Apache has run here: then the copy is older, and does not count. If
+//!   `currentEpoch` is larger, and the log has no txn of that epoch, Apache may have run here, or a bit was flipped: then
+//!   voting is suspended;
 //! - anything else means that one of the files is damaged, or that they are from different times: a server that has
 //!   forgotten what it promised could elect a second leader. So voting is suspended, and the epochs are those that the
 //!   log shows. A `currentEpoch` that is larger than `acceptedEpoch` is not believed: if it was damaged, a server that
@@ -34,8 +36,8 @@ use herdsman_proto::{EPOCH_MAX, Zxid};
 
 use crate::disk::{Dirs, Disk, is_unreadable, read_whole, replace_whole};
 use crate::voting::{self, VotingError};
-pub use copies::COPIES_FILE;
 pub(crate) use copies::remove_copies;
+pub use copies::{COPIES_FILE, OpenLog};
 use copies::{EpochCopy, read_copies, write_copies};
 
 /// Limit for a number with white space around it.
@@ -128,18 +130,54 @@ pub fn copied_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Option<u32>
     read_copies(disk, dir).map(|copy| copy.epoch(file))
 }
 
-/// The last txn that this server is known to have had. `None` if nothing says so, or if Apache may have changed the
-/// log since.
-pub(crate) fn last_known(disk: &dyn Disk, dir: &Path) -> Option<Zxid> {
-    let copy = read_copies(disk, dir)?;
-    let accepted = read_epoch(disk, dir, EpochFile::Accepted).ok().flatten();
-    accepted.is_none_or(|accepted| accepted <= copy.accepted).then_some(copy.last_zxid)
+/// What the copies of the epochs say about the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownLog {
+    /// A txn that was durable here, if one is known: the log may not end before it.
+    pub last: Option<Zxid>,
+    /// The file that was begun last.
+    pub open: Option<OpenLog>,
 }
 
-/// Lowers the last txn that this server is known to have had, durably, before later ones are given up.
+/// What is known about the log of a server. Nothing, if Apache may have changed it since.
+pub(crate) fn known_log(disk: &dyn Disk, dir: &Path) -> KnownLog {
+    let accepted = read_epoch(disk, dir, EpochFile::Accepted).ok().flatten();
+    let copy = read_copies(disk, dir)
+        .filter(|copy| accepted.is_none_or(|accepted| accepted <= copy.accepted));
+    copy.map_or(KnownLog::default(), |copy| KnownLog {
+        last: Some(copy.last_zxid).filter(|last| last.counter() > 0),
+        open: copy.open_log,
+    })
+}
+
+/// Records a log file with durable txns, durably; `bytes` is its length if it has a table. Nothing is recorded for a
+/// server without copies of its epochs, which was never a member of an ensemble.
+pub(crate) fn note_new_log(
+    disk: &dyn Disk,
+    dir: &Path,
+    first: Zxid,
+    bytes: Option<u64>,
+) -> io::Result<()> {
+    let Some(copy) = read_copies(disk, dir) else { return Ok(()) };
+    let open_log = bytes.map(|bytes| OpenLog { first, bytes });
+    write_copies(disk, dir, EpochCopy { last_zxid: copy.last_zxid.max(first), open_log, ..copy })
+}
+
+/// Forgets, durably, how long the open log file is, before it is made shorter and keeps no table.
+pub(crate) fn forget_open_log(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
+    match read_copies(disk, dir).filter(|copy| copy.open_log.is_some()) {
+        Some(copy) => write_copies(disk, dir, EpochCopy { open_log: None, ..copy }),
+        None => Ok(()),
+    }
+}
+
+/// Lowers what is known about the log, durably, before txns after `last_zxid` are given up.
 pub fn lower_last_known(disk: &dyn Disk, dir: &Path, last_zxid: Zxid) -> io::Result<()> {
-    match read_copies(disk, dir).filter(|copy| copy.last_zxid > last_zxid) {
-        Some(copy) => write_copies(disk, dir, EpochCopy { last_zxid, ..copy }),
+    match read_copies(disk, dir) {
+        Some(copy) => {
+            let last_zxid = copy.last_zxid.min(last_zxid);
+            write_copies(disk, dir, EpochCopy { last_zxid, open_log: None, ..copy })
+        }
         None => Ok(()),
     }
 }
@@ -154,7 +192,8 @@ pub fn write_epoch(
     file: EpochFile,
     epoch: u32,
 ) -> Result<(), EpochError> {
-    let copy = read_copies(disk, dir);
+    let accepted = find_epoch(disk, dir, EpochFile::Accepted)?;
+    let copy = valid_copy(disk, dir, accepted);
     let found = match find_epoch(disk, dir, file)? {
         Found::Unreadable => copy.map(|copy| copy.epoch(file)),
         found => found.epoch(),
@@ -162,17 +201,17 @@ pub fn write_epoch(
     if let Some(on_disk) = found.filter(|on_disk| *on_disk > epoch) {
         return Err(EpochError::Backwards { path: dir.join(file.name()), on_disk, epoch });
     }
-    put_epoch(disk, dir, file, epoch)?;
     // A start makes the copy. Without it, the other epoch may be unknown.
-    let Some(copy) = copy else { return Ok(()) };
-    let copy = match file {
-        EpochFile::Accepted => EpochCopy { accepted: epoch, ..copy },
-        // Apache's acceptedEpoch is larger if Apache has run here.
-        EpochFile::Current => {
-            EpochCopy { accepted: copy.accepted.max(epoch), current: epoch, ..copy }
-        }
-    };
-    put_copies(disk, dir, copy)
+    if let Some(copy) = copy {
+        let copy = match file {
+            EpochFile::Accepted => EpochCopy { accepted: epoch, ..copy },
+            EpochFile::Current => {
+                EpochCopy { accepted: copy.accepted.max(epoch), current: epoch, ..copy }
+            }
+        };
+        put_copies(disk, dir, copy)?;
+    }
+    put_epoch(disk, dir, file, epoch)
 }
 
 fn put_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile, epoch: u32) -> Result<(), EpochError> {
@@ -203,6 +242,13 @@ impl Found {
     }
 }
 
+/// The copy of both epochs. If Apache has run here, its files are newer.
+fn valid_copy(disk: &dyn Disk, dir: &Path, accepted: Found) -> Option<EpochCopy> {
+    let is_valid =
+        |copy: &EpochCopy| accepted.epoch().is_none_or(|accepted| accepted <= copy.accepted);
+    read_copies(disk, dir).filter(is_valid)
+}
+
 fn find_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Found, EpochError> {
     match read_epoch(disk, dir, file) {
         Ok(epoch) => Ok(epoch.map_or(Found::Missing, Found::Epoch)),
@@ -223,14 +269,12 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
     let dir = &dirs.data;
     let found_current = find_epoch(disk, dir, EpochFile::Current)?;
     let found_accepted = find_epoch(disk, dir, EpochFile::Accepted)?;
-    // If Apache has run here, its files are newer than the copies.
-    let copy = read_copies(disk, dir)
-        .filter(|copy| found_accepted.epoch().is_none_or(|accepted| accepted <= copy.accepted));
+    let copy = valid_copy(disk, dir, found_accepted);
     let accepted = copy.map(|copy| copy.accepted).or(found_accepted.epoch());
     let current = match copy {
-        // Nobody follows an epoch that was not accepted, so a larger number has been damaged.
+        // A server follows the last epoch that it has accepted, so any other number has been damaged.
         Some(copy) => {
-            let is_possible = |current: &u32| (copy.current..=copy.accepted).contains(current);
+            let is_possible = |current: &u32| [copy.current, copy.accepted].contains(current);
             found_current.epoch().filter(is_possible).or(Some(copy.current))
         }
         None => found_current.epoch(),
@@ -251,6 +295,15 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
     if let Some(lost) = lost.or(contradiction) {
         let reason = format!("{lost}, but this server has been in epoch {accepted}");
         voting::suspend(disk, dirs, &reason)?;
+    } else if let Some(copy) = copy
+        && copy.current < current
+        && last_zxid.epoch() < current
+    {
+        // Apache has run here and has followed the epoch; or a bit was flipped, and then this server would be elected
+        // although others have followed later epochs than it has. The log may show which.
+        let path = dir.join(EpochFile::Current.name());
+        let reason = format!("{} says {current}, and its copy {}", path.display(), copy.current);
+        voting::suspend(disk, dirs, &reason)?;
     }
     for (file, found, epoch) in [
         (EpochFile::Accepted, found_accepted, accepted),
@@ -265,7 +318,8 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
         }
     }
     let last_zxid = copy.map_or(last_zxid, |copy| copy.last_zxid.max(last_zxid));
-    put_copies(disk, dir, EpochCopy { accepted, current, last_zxid })?;
+    // What was begun before is read now, and ends there.
+    put_copies(disk, dir, EpochCopy { accepted, current, last_zxid, open_log: None })?;
     Ok(Epochs { current, accepted })
 }
 

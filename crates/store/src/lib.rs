@@ -49,8 +49,8 @@ pub mod voting;
 pub use archive::{Archive, ArchiveError, ArchiveSource};
 pub use disk::{Dirs, Disk, MemoryDisk, RealDisk, dir_bytes, is_out_of_descriptors};
 pub use epoch::{
-    EpochError, EpochFile, Epochs, copied_epoch, lower_last_known, read_epoch, recover_epochs,
-    write_epoch,
+    COPIES_FILE, EpochError, EpochFile, Epochs, OpenLog, copied_epoch, lower_last_known,
+    read_epoch, recover_epochs, write_epoch,
 };
 pub use history::{HistoryLimits, TxnHistory, read_history};
 pub use install::{InstallError, install_snapshot};

@@ -97,7 +97,10 @@ impl Member {
         let tree = tree_of(&[]);
         let shared = Arc::new(disk.clone());
         write_snapshot(shared, &dirs.data, Compression::None, &tree, LastZxid::Write).unwrap();
-        let log = LogWriter::new(Arc::new(disk.clone()), &dirs.log, Zxid::ZERO, OPTIONS);
+        disk.put(&dirs.data.join("acceptedEpoch"), b"1000".to_vec());
+        disk.put(&dirs.data.join("currentEpoch"), b"0".to_vec());
+        recover_epochs(&disk, &dirs, Zxid::ZERO).unwrap();
+        let log = writer_in(&disk, &dirs, Zxid::ZERO);
         Member { disk, dirs, log, tree, history: Vec::new(), new_epoch: true, epochs: 0 }
     }
 
@@ -227,7 +230,7 @@ impl Member {
         if result.is_ok() {
             self.history.clone_from(&new);
             self.new_epoch = true;
-            self.log = LogWriter::new(disk, &self.dirs.log, tree.last_zxid(), OPTIONS);
+            self.log = writer_in(&self.disk, &self.dirs, tree.last_zxid());
             self.tree = tree;
         }
         (vec![old, new], result.ok().map(|_| ()))
@@ -236,13 +239,14 @@ impl Member {
     fn restart(&mut self) -> Option<()> {
         let options = RecoverOptions::default();
         let recovered = recover(&self.disk, &self.dirs, &options, &mut |_| {}).ok()?;
+        recover_epochs(&self.disk, &self.dirs, recovered.tree.last_zxid()).ok()?;
         self.go_on(recovered);
         Some(())
     }
 
     fn go_on(&mut self, recovered: Recovered) {
         let last = recovered.tree.last_zxid();
-        self.log = LogWriter::new(self.shared(), &self.dirs.log, last, OPTIONS);
+        self.log = writer_in(&self.disk, &self.dirs, last);
         self.tree = recovered.tree;
     }
 
@@ -259,6 +263,7 @@ impl Member {
             Ok(recovered) => recovered,
             Err(error) => panic!("{error}"),
         };
+        recover_epochs(&self.disk, &self.dirs, recovered.tree.last_zxid()).unwrap();
         let matches = |history: &&Vec<Entry>| same(&recovered.tree, &tree_of(history));
         let found = allowed.iter().find(matches);
         let last = recovered.tree.last_zxid();
@@ -293,6 +298,10 @@ impl Member {
             assert!(previous <= Some(window.base) && window.base < first, "{window:?}");
         }
     }
+}
+
+fn writer_in(disk: &MemoryDisk, dirs: &Dirs, last: Zxid) -> LogWriter {
+    LogWriter::new(Arc::new(disk.clone()), &dirs.log, last, OPTIONS).noted_in(&dirs.data)
 }
 
 fn extensions(old: &[Entry], entries: &[Entry]) -> Vec<Vec<Entry>> {

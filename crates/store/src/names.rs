@@ -139,18 +139,24 @@ pub fn is_read_by_apache(name: &str) -> bool {
 
 /// The snapshots in a directory, oldest first.
 pub fn list_snapshots(disk: &dyn Disk, dir: &Path) -> std::io::Result<Vec<SnapshotName>> {
-    list(disk, dir, |entry| {
-        let name = SnapshotName::parse(&entry.name)?;
-        (name.file_name() == entry.name).then_some(name)
-    })
+    list(disk, dir, snapshot_of)
 }
 
 /// The logs in a directory, oldest first.
 pub fn list_logs(disk: &dyn Disk, dir: &Path) -> std::io::Result<Vec<LogName>> {
-    list(disk, dir, |entry| {
-        let name = LogName::parse(&entry.name)?;
-        (name.file_name() == entry.name && entry.name != GUARD).then_some(name)
-    })
+    list(disk, dir, log_of)
+}
+
+/// The snapshot that this entry of a directory is.
+pub(crate) fn snapshot_of(entry: &DirEntry) -> Option<SnapshotName> {
+    let name = SnapshotName::parse(&entry.name)?;
+    (name.file_name() == entry.name).then_some(name)
+}
+
+/// The log that this entry of a directory is.
+pub(crate) fn log_of(entry: &DirEntry) -> Option<LogName> {
+    let name = LogName::parse(&entry.name)?;
+    (name.file_name() == entry.name && entry.name != GUARD).then_some(name)
 }
 
 /// The logs in a directory that were renamed because they are damaged, oldest first. Nothing reads them, but their

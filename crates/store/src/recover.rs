@@ -15,6 +15,8 @@
 //! - A damaged snapshot is skipped for an older one only if the log continues from the older one
 //!   without gaps, through the damaged one's own txn: then nothing is missing.
 //! - The log must reach the zxid up to which the snapshot is fuzzy, or the tree would be one that never existed.
+//! - It must also reach what the copies of the epochs say was durable here, and the file that was begun last must have
+//!   its end ([`crate::epoch`]): otherwise the newest log is missing or was cut.
 //! - Logs without any snapshot are refused unless `trust_empty` says that they start at the very
 //!   beginning (servers before 3.5 wrote no first snapshot); the first txn must then have counter 1.
 //! - What we would rather not guess, the operator can decide with `accept_loss_after`: it names the last
@@ -42,6 +44,7 @@ use herdsman_tree::{Loader, Tree, TreeOptions};
 
 use crate::archive;
 use crate::disk::{Dirs, Disk, TolerantDisk, io_at};
+use crate::epoch::{self, KnownLog};
 use crate::install::{clear_and_name, find_installing};
 use crate::log::pieces::LogFiles;
 use crate::log::repeats::files_with;
@@ -219,7 +222,7 @@ pub fn load(
     // Then nothing else counts, wherever it is.
     if let Some(name) = find_installing(disk, &dirs.data)? {
         let base = source.installing(name, progress)?;
-        return source.replay(base, &[], None, progress);
+        return source.replay(base, &[], ReplayTo::End(KnownLog::default()), progress);
     }
     let (snapshots, logs) = source.list()?;
     let base = if snapshots.is_empty() {
@@ -227,7 +230,17 @@ pub fn load(
     } else {
         source.newest_snapshot(&snapshots, progress)?
     };
-    source.replay(base, &logs, None, progress)
+    let known = epoch::known_log(disk, &dirs.data);
+    source.replay(base, &logs, ReplayTo::End(known), progress)
+}
+
+/// How far the log is replayed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ReplayTo {
+    /// To its end, with what is known about it.
+    End(KnownLog),
+    /// To this txn.
+    Txn(Zxid),
 }
 
 /// Renames a snapshot that was read under its installing name to its final name.
@@ -397,19 +410,22 @@ impl RecoverySource<'_> {
         Ok((tree, used))
     }
 
-    /// Replays the log over the base, up to the given txn if there is one, and decides whether the result
-    /// can be used.
+    /// Replays the log over the base, and decides whether the result can be used.
     pub(crate) fn replay(
         &self,
         mut base: ReplayBase,
         logs: &[LogName],
-        until: Option<Zxid>,
+        to: ReplayTo,
         progress: &mut ReportProgress<'_>,
     ) -> Result<(Recovered, RecoveryPlan), RecoverError> {
         let after = base.tree.last_zxid();
         let mut digests = DigestCheck::new(&base);
         let files = files_with(self.disk, &self.dirs.log, logs, after);
-        let log = LogFiles { dir: &self.dirs.log, files, after, until, known: &base.known };
+        let (until, KnownLog { last: known_last, open }) = match to {
+            ReplayTo::End(known) => (None, known),
+            ReplayTo::Txn(until) => (Some(until), KnownLog::default()),
+        };
+        let log = LogFiles { dir: &self.dirs.log, files, after, until, known: &base.known, open };
         let (tree, mut txns) = (&mut base.tree, 0);
         let tolerant = TolerantDisk::new(self.disk);
         let mut pieces = read_entries(&tolerant, &log, &mut |entry| {
@@ -426,6 +442,7 @@ impl RecoverySource<'_> {
             log,
             pieces: &pieces,
             reaches: &base.reaches(),
+            known_last,
             digest_mismatch,
         };
         let plan = match until {
@@ -476,6 +493,9 @@ impl RecoverySource<'_> {
                 mismatch: *mismatch,
                 snapshot: base.snapshot.as_ref().map(|used| used.path.clone()),
             },
+            RecoveryRefusal::LogLost { known, last } => {
+                RecoverError::LogLost { dir: self.dirs.log.clone(), known: *known, last: *last }
+            }
             RecoveryRefusal::LogTooShort { reach, last } => {
                 let damaged = base.damaged.iter().find(|(name, _)| *name == reach.snapshot);
                 RecoverError::LogTooShort {

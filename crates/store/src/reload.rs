@@ -58,7 +58,7 @@ use crate::log::truncate::{LogCut, cut_log};
 use crate::log::walk::{LogEnd, LogWalkError, files_needed, follows, walk};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::recover::{
-    RecoverError, RecoverOptions, Recovered, RecoverySource, ReplayBase, ReportProgress,
+    RecoverError, RecoverOptions, Recovered, RecoverySource, ReplayBase, ReplayTo, ReportProgress,
     SnapshotUsed, remove_unfinished, sync_all,
 };
 use crate::snapshot::parts::SnapshotFault;
@@ -137,7 +137,7 @@ pub fn truncate_and_reload(
     let base = base_before(&source, &snapshots, zxid, progress)
         .ok_or(ReloadError::Impossible { zxid, reason: ReloadImpossible::NoSnapshot })?;
     let (recovered, plan) = source
-        .replay(base, &logs, Some(zxid), progress)
+        .replay(base, &logs, ReplayTo::Txn(zxid), progress)
         .map_err(|error| cannot_read(zxid, error))?;
     check_reached(zxid, &plan.log)?;
     check_rest(&source, &snapshots, &logs, &recovered)?;
@@ -165,7 +165,7 @@ pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadEr
         return Err(impossible(ReloadImpossible::NotInLog { last: Zxid::ZERO, next: None }));
     };
     let after = Zxid(first.zxid.0.saturating_sub(1));
-    let log = LogFiles { dir: &dirs.log, files, after, until: Some(zxid), known: &[] };
+    let log = LogFiles { dir: &dirs.log, files, after, until: Some(zxid), known: &[], open: None };
     let walked = walk(disk, &log, &mut |_| Ok(())).map_err(|error| match error {
         LogWalkError::Io { path, source } => IoErrorAt { path, source }.into(),
         broken => impossible(ReloadImpossible::Unreadable(broken)),
@@ -200,7 +200,7 @@ pub fn load_as_of(
     // With a base of the operator's, a snapshot beside the log shows that a txn before a new epoch is missing.
     base.known.extend(snapshots.iter().map(|name| name.zxid));
     let (recovered, plan) = source
-        .replay(base, &logs, Some(zxid), progress)
+        .replay(base, &logs, ReplayTo::Txn(zxid), progress)
         .map_err(|error| cannot_read(zxid, error))?;
     check_reached(zxid, &plan.log)?;
     Ok(recovered)
@@ -297,7 +297,7 @@ fn check_rest(
     let after = recovered.tree.last_zxid();
     let files = files_needed(logs, after);
     let dir = &source.dirs.log;
-    let log = LogFiles { dir, files, after, until: None, known: &known };
+    let log = LogFiles { dir, files, after, until: None, known: &known, open: None };
     match walk(source.disk, &log, &mut |_| Ok(())) {
         Ok(_) => Ok(()),
         Err(error) => Err(cannot_read(after, RecoverError::from_log(error, Vec::new()))),

@@ -205,6 +205,10 @@ pub struct Election {
     started_empty: bool,
     /// Some voter has a history. Never forgotten.
     has_heard_history: bool,
+    /// Voters that have sent something since this process started.
+    heard: BTreeSet<ServerId>,
+    /// Those of them of which it is known that they have said it since then. Never forgotten.
+    heard_again: BTreeSet<ServerId>,
 }
 
 #[derive(Debug)]
@@ -245,6 +249,8 @@ impl Election {
             phase: Phase::Idle,
             started_empty: false,
             has_heard_history: false,
+            heard: BTreeSet::new(),
+            heard_again: BTreeSet::new(),
         }
     }
 

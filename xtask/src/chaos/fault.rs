@@ -1,12 +1,15 @@
 //! The faults: each affects some servers or links; repairing restores everything.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
+use crate::damage;
 use crate::ensemble::{Ensemble, Member, Side};
 use crate::rng::Rng;
+use crate::server::Program;
 use crate::workloads::Absent;
 
 /// A fault of an ensemble.
@@ -93,10 +96,13 @@ const DAMAGES: &[Fault] =
 const JUMP_SECONDS_MAX: usize = 3_600;
 
 /// A random sequence that has every fault once before any is repeated, so that even two short runs have all of them.
+/// Faults that take data alternate with the others.
 pub struct FaultSequence {
     left: Vec<Fault>,
-    /// Whether servers lose data, too.
+    /// Whether every other fault takes data from a server.
     damages: bool,
+    damages_left: Vec<Fault>,
+    is_damage_next: bool,
     /// The source of randomness for faults.
     pub rng: Rng,
 }
@@ -104,11 +110,17 @@ pub struct FaultSequence {
 impl FaultSequence {
     /// Creates a sequence with all faults.
     pub fn new(seed: u64, damages: bool) -> FaultSequence {
-        FaultSequence { left: Vec::new(), damages, rng: Rng::new(seed) }
+        let (left, damages_left) = (Vec::new(), Vec::new());
+        FaultSequence { left, damages, damages_left, is_damage_next: damages, rng: Rng::new(seed) }
     }
 
     /// Returns the next fault that is possible in this ensemble.
     pub fn draw(&mut self, ensemble: &Ensemble) -> Fault {
+        if self.is_damage_next {
+            self.is_damage_next = false;
+            return draw_from(DAMAGES, &mut self.damages_left, &mut self.rng);
+        }
+        self.is_damage_next = self.damages;
         let mut all = FAULTS.to_vec();
         if ensemble.cables().is_some() {
             all.extend(CUTS);
@@ -116,18 +128,23 @@ impl FaultSequence {
         if ensemble.ids().all(|id| ensemble.member(id).has_clock()) {
             all.extend(JUMPS);
         }
-        if self.damages {
-            all.extend(DAMAGES);
-        }
-        self.draw_from(&all)
+        draw_from(&all, &mut self.left, &mut self.rng)
     }
+}
 
-    fn draw_from(&mut self, all: &[Fault]) -> Fault {
-        if self.left.is_empty() {
-            self.left = all.to_vec();
-        }
-        self.left.swap_remove(self.rng.below(self.left.len()))
+fn draw_from(all: &[Fault], left: &mut Vec<Fault>, rng: &mut Rng) -> Fault {
+    if left.is_empty() {
+        *left = all.to_vec();
     }
+    left.swap_remove(rng.below(left.len()))
+}
+
+/// What a fault has done.
+pub struct Struck {
+    /// What happened to which server.
+    pub what: String,
+    /// Whether something is damaged that the server needs at its next start.
+    pub damages_log: bool,
 }
 
 impl Fault {
@@ -137,10 +154,14 @@ impl Fault {
         DAMAGES.contains(&self)
     }
 
-    /// Injects the fault; returns a description of what happened to which server.
-    pub fn strike(self, ensemble: &mut Ensemble, rng: &mut Rng) -> Result<String> {
+    /// Injects the fault. Only our servers lose data: Apache's do not heal themselves.
+    pub fn strike(self, ensemble: &mut Ensemble, rng: &mut Rng) -> Result<Struck> {
         let ids: Vec<usize> = ensemble.ids().collect();
-        let any = *rng.pick(&ids);
+        let may_be_any =
+            |id: &usize| !self.takes_data() || ensemble.member(*id).program() == Program::Herdsman;
+        let candidates: Vec<usize> = ids.iter().copied().filter(may_be_any).collect();
+        let any = *rng.pick(&candidates);
+        let mut damages_log = false;
         let leader = ensemble.leader()?.unwrap_or(any);
         let others: Vec<usize> = ids.iter().copied().filter(|id| *id != leader).collect();
         match self {
@@ -158,24 +179,30 @@ impl Fault {
             Fault::JumpOneClock => jump(ensemble.member(any), rng)?,
             Fault::DamageLog | Fault::DamageSnapshot | Fault::DamageBoth | Fault::DropData => {
                 ensemble.kill(&[any])?;
-                self.damage(ensemble.member_mut(any), rng)?;
+                damages_log = self.damage(ensemble.member_mut(any), rng)?;
             }
             _ => self.cut(ensemble, leader, any)?,
         }
-        Ok(self.describe(leader, any))
+        Ok(Struck { what: self.describe(leader, any), damages_log })
     }
 
-    fn damage(self, member: &mut Member, rng: &mut Rng) -> Result<()> {
+    /// Whether the log is damaged behind the newest snapshot.
+    fn damage(self, member: &mut Member, rng: &mut Rng) -> Result<bool> {
         if self == Fault::DropData {
-            return member.wipe();
+            return member.wipe().map(|()| false);
         }
+        let data_dir = member.data_dir();
+        let (covered, snapshot) = damage::newest(&data_dir, "snapshot.")?;
+        let mut damages_log = false;
         if matches!(self, Fault::DamageLog | Fault::DamageBoth) {
-            zero_a_byte(member, "log.", rng)?;
+            let (_, log) = damage::newest(&data_dir, "log.")?;
+            let (before, at) = zero_a_byte(&log, rng)?;
+            damages_log = damage::record_with(&before, at).is_some_and(|zxid| zxid > covered);
         }
         if matches!(self, Fault::DamageSnapshot | Fault::DamageBoth) {
-            zero_a_byte(member, "snapshot.", rng)?;
+            zero_a_byte(&snapshot, rng)?;
         }
-        Ok(())
+        Ok(damages_log)
     }
 
     fn cut(self, ensemble: &Ensemble, leader: usize, any: usize) -> Result<()> {
@@ -254,24 +281,16 @@ impl Fault {
     }
 }
 
-/// Zeroes a byte of the newest file of a kind that is not zero already.
-fn zero_a_byte(member: &Member, prefix: &str, rng: &mut Rng) -> Result<()> {
-    let folder = member.data_dir().join("version-2");
-    let mut newest = None;
-    for entry in fs::read_dir(&folder)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        let zxid = name.strip_prefix(prefix).and_then(|hex| u64::from_str_radix(hex, 16).ok());
-        newest = newest.max(zxid.map(|zxid| (zxid, name)));
-    }
-    let Some((_, name)) = newest else { return Ok(()) };
-    let path = folder.join(name);
-    let mut bytes = fs::read(&path)?;
-    let set: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
-    if !set.is_empty() {
-        bytes[*rng.pick(&set)] = 0;
-        fs::write(&path, bytes)?;
-    }
-    Ok(())
+/// Zeroes a byte of a file that is not zero already. Returns what was there before, and which byte it is.
+fn zero_a_byte(path: &Path, rng: &mut Rng) -> Result<(Vec<u8>, usize)> {
+    let before = fs::read(path)?;
+    let set: Vec<usize> = (0..before.len()).filter(|at| before[*at] != 0).collect();
+    ensure!(!set.is_empty(), "{} has only zeros", path.display());
+    let at = *rng.pick(&set);
+    let mut bytes = before.clone();
+    bytes[at] = 0;
+    fs::write(path, bytes)?;
+    Ok((before, at))
 }
 
 fn minority_with(leader: usize, ids: &[usize]) -> Vec<usize> {
@@ -346,8 +365,9 @@ mod tests {
 
     #[test]
     fn every_fault_occurs_before_any_is_repeated() {
-        let mut faults = FaultSequence::new(1, false);
-        let drawn: Vec<_> = (0..FAULTS.len()).map(|_| faults.draw_from(FAULTS)).collect();
+        let (mut left, mut rng) = (Vec::new(), Rng::new(1));
+        let draw = |_| draw_from(FAULTS, &mut left, &mut rng);
+        let drawn: Vec<_> = (0..FAULTS.len()).map(draw).collect();
         assert!(FAULTS.iter().all(|fault| drawn.contains(fault)));
     }
 }

@@ -3,11 +3,12 @@
 //! In: how many servers, how long, which workloads, a seed. Out: a line for each fault, and a table with
 //! the violations of each workload (see `workloads`). In addition, all servers must be equal at the end, no
 //! ephemeral node may be left (see `verdict`), and the ensemble must serve again each time all faults are
-//! repaired.
+//! repaired. With `--damage` files of one server at a time are damaged, too, and it must be found and healed.
 //! Links are cut if the machine allows network namespaces; otherwise that is skipped with a message. The
 //! seed determines faults and requests, but not their timing.
 
 mod fault;
+mod repairs;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,7 +22,8 @@ use crate::peers::{self, Peer};
 use crate::server::Program;
 use crate::verdict::{self, Severity};
 use crate::workloads::{self, Absent, Report, Servers, Suite, Workload};
-use fault::{FaultSequence, mend};
+use fault::{FaultSequence, Struck, mend};
+use repairs::Repairs;
 
 /// Short ticks, so that followers give up a silent leader within two seconds.
 const TICK_MS: u32 = 500;
@@ -53,8 +55,8 @@ pub struct Options {
     /// except membership].
     #[arg(long, value_enum, value_name = "NAME")]
     workload: Vec<Workload>,
-    /// Also damage the files of one server at a time, or remove them: it must heal itself. Without the workload that
-    /// changes the membership.
+    /// Also damage the files of one of our servers at a time, or remove them: it must heal itself. Without the workload
+    /// that changes the membership.
     #[arg(long)]
     damage: bool,
     /// Do not cut links, even if that is possible.
@@ -86,6 +88,10 @@ impl Kind {
 /// Runs the faults against one ensemble after the other.
 pub fn run(options: &Options) -> Result<()> {
     options.kind.programs().iter().try_for_each(|program| program.ensure_here())?;
+    ensure!(
+        !options.damage || options.kind != Kind::Apache,
+        "--damage needs servers that heal themselves"
+    );
     if !options.no_partitions && !ensemble::inside() {
         match Peer::Iproute.ensure().err().or_else(ensemble::why_not) {
             None => {
@@ -119,7 +125,7 @@ fn run_faults(
     faults: &mut FaultSequence,
 ) -> Result<()> {
     let chosen = chosen(options);
-    let mut ensemble = lay_out(options.kind, servers, chosen.contains(&Workload::Membership))?;
+    let mut ensemble = lay_out(options, servers, chosen.contains(&Workload::Membership))?;
     ensemble.start_all()?;
     let known = Servers {
         addresses: ensemble.addresses(),
@@ -127,7 +133,9 @@ fn run_faults(
         absent: Absent::default(),
     };
     let suite = Suite::start(&known, &chosen, seed)?;
-    let injected = inject(&mut ensemble, &suite, &known.absent, faults, options.seconds);
+    let mut repairs = Repairs::default();
+    let injected =
+        inject(&mut ensemble, &suite, &known.absent, faults, &mut repairs, options.seconds);
     let histories = suite.finish()?;
     let mut reports = Vec::new();
     let judged = injected.and_then(|()| {
@@ -140,6 +148,11 @@ fn run_faults(
     judged?;
     let is_clean = |report: &Report| report.findings.is_empty();
     ensure!(reports.iter().all(is_clean), "something is wrong, lost or stale; see the table");
+    if options.damage {
+        repairs.read(&ensemble)?;
+        println!("{repairs}");
+        repairs.ensure_found()?;
+    }
     println!(
         "ok      {servers} servers: nothing wrong, lost or stale; all servers equal, no ephemeral left"
     );
@@ -163,8 +176,10 @@ fn chosen(options: &Options) -> Vec<Workload> {
     all
 }
 
-fn lay_out(kind: Kind, servers: usize, reconfig: bool) -> Result<Ensemble> {
-    let name = format!("chaos-{kind:?}-{servers}").to_lowercase();
+fn lay_out(options: &Options, servers: usize, reconfig: bool) -> Result<Ensemble> {
+    let kind = options.kind;
+    let damage = if options.damage { "-damage" } else { "" };
+    let name = format!("chaos-{kind:?}-{servers}{damage}").to_lowercase();
     let work = paths::fresh_dir(&name)?;
     let programs = kind.programs().iter().cycle().take(servers);
     let servers: Vec<_> = programs.map(|program| (*program, Role::Participant)).collect();
@@ -202,6 +217,7 @@ fn inject(
     suite: &Suite,
     absent: &Absent,
     faults: &mut FaultSequence,
+    repairs: &mut Repairs,
     seconds: u64,
 ) -> Result<()> {
     let start = Instant::now();
@@ -212,7 +228,8 @@ fn inject(
         }
         let rng = &mut faults.rng;
         let at = start.elapsed().as_secs_f64();
-        let what = fault.strike(ensemble, rng)?;
+        let Struck { what, damages_log } = fault.strike(ensemble, rng)?;
+        repairs.note(fault, damages_log);
         let held = fault.hold(rng);
         std::thread::sleep(held);
         mend(ensemble, absent)?;

@@ -72,6 +72,8 @@ pub struct Member {
     dir: PathBuf,
     address: String,
     within: Vec<String>,
+    /// Environment variables of its processes, as `NAME=value`.
+    environment: Vec<String>,
     /// Whether clients may change the membership.
     is_changeable: bool,
     /// Whether its clock can be changed.
@@ -115,6 +117,7 @@ impl Member {
             dir,
             address: format!("{host}:{port}"),
             within: place.within,
+            environment: Vec::new(),
             is_changeable: settings.reconfig,
             has_clock: settings.faketime.is_some(),
             properties: settings.properties.clone(),
@@ -210,6 +213,11 @@ impl Member {
         Ok(String::from_utf8_lossy(&fs::read(self.log_path())?).into_owned())
     }
 
+    /// Sets environment variables, as `NAME=value`, for its next starts.
+    pub fn set_environment(&mut self, variables: Vec<String>) {
+        self.environment = variables;
+    }
+
     /// Environment variables for a separate wall clock. The monotonic clock is not affected, as on a
     /// machine whose clock is set.
     fn clock_variables(&self, library: &Path) -> Vec<String> {
@@ -275,6 +283,11 @@ impl Member {
             let settings = paths::root().join("interop/zookeeper/logback-ensemble.xml");
             properties.push(("logback.configurationFile".into(), settings.display().to_string()));
         }
+        let mut within = self.within.clone();
+        if !self.environment.is_empty() {
+            within.push("env".into());
+            within.extend(self.environment.iter().cloned());
+        }
         let launch = Launch {
             program: self.program,
             properties: &properties,
@@ -282,7 +295,7 @@ impl Member {
             log: &self.log_path(),
             address: self.address.clone(),
             jvm: self.jvm,
-            within: &self.within,
+            within: &within,
         };
         self.process = Process::Running(launch.start()?);
         Ok(())

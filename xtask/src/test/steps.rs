@@ -170,10 +170,22 @@ pub const STEPS: &[Step] = &[
         Run::Xtask(&["chaos", "--seconds", "30", "--seed", "1"]),
     ),
     tests(
+        "chaos-damage",
+        "the same while servers also lose log records, snapshots and data directories: they heal",
+        &[],
+        Run::Xtask(&["chaos", "--damage", "--seconds", "20"]),
+    ),
+    tests(
         "damage",
-        "log entries damaged on three servers in 30 combinations: they heal, or wait",
+        "log entries damaged on three servers: 30 combinations heal, 6 wait for what is lost",
         &[],
         Run::Xtask(&["damage"]),
+    ),
+    tests(
+        "damaged-bytes",
+        "a byte of a server's log zeroed, inverted or unreadable: 12 of 669 cases heal",
+        &[Peer::CClient],
+        Run::Xtask(&["damage", "--bytes"]),
     ),
     tests(
         "differential",

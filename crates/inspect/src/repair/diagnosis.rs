@@ -85,6 +85,10 @@ impl Diagnosis {
             RecoverError::Log { source, .. } => {
                 source.last_good().map(loss_offers).unwrap_or_default()
             }
+            RecoverError::LogLost { last, .. } => vec![(
+                "--accept-loss".to_owned(),
+                format!("continues without the txns after {last}: they are lost"),
+            )],
             RecoverError::LogTooShort { last, .. } => vec![(
                 "--accept-loss".to_owned(),
                 format!(

@@ -26,8 +26,8 @@ use herdsman_store::repair::{
     Answer, Irreparable, KeepDamaged, Outstanding, PeerFinding, SplicePlan, plan_splice,
 };
 use herdsman_store::{
-    Assessment, Damage, Dirs, Gap, LogRange, OnDigestMismatch, PrecedingTxn, RangeError, RealDisk,
-    RecordId, RecoverOptions, Repair, assess, read_records,
+    Assessment, COPIES_FILE, Damage, Dirs, Gap, LogRange, OnDigestMismatch, PrecedingTxn,
+    RangeError, RealDisk, RecordId, RecoverOptions, Repair, assess, read_records,
 };
 
 use super::diagnosis::Diagnosis;
@@ -78,11 +78,11 @@ pub(super) fn plan(from: &[PathBuf], location: &Location) -> Result<FromResult> 
     let sources = from.iter().map(|dir| Source::find(dir, location));
     let sources = sources.collect::<Result<Vec<_>>>()?;
     let damage = match assess(&RealDisk, &location.dirs, &load_options())? {
-        Assessment::Whole => {
-            return Ok(FromResult::Nothing(Box::new(Diagnosis::of(location))));
-        }
+        // Snapshots may be left that are damaged and not needed: an interrupted repair puts them aside last.
+        Assessment::Whole => no_damage(),
         Assessment::Damaged(damage) => damage,
     };
+    let is_whole = damage == no_damage();
     for source in &sources {
         source.refuse_other_history(location, &damage)?;
     }
@@ -96,6 +96,9 @@ pub(super) fn plan(from: &[PathBuf], location: &Location) -> Result<FromResult> 
         source.fill(&mut repair, peer(index))?;
     }
     let splice = plan_splice(&RealDisk, &location.dirs, &load_options(), &repair)?;
+    if is_whole && splice.is_empty() {
+        return Ok(FromResult::Nothing(Box::new(Diagnosis::of(location))));
+    }
     if !splice.is_empty() {
         try_in_scratch(location, &repair)?;
     }
@@ -137,6 +140,11 @@ impl FoundEnd {
             txns(first, last)
         )
     }
+}
+
+fn no_damage() -> Damage {
+    let good = Zxid::ZERO;
+    Damage { good, gaps: Vec::new(), end: Some(good), needs_tree: None, places: Vec::new() }
 }
 
 /// The number under which a source is known to a repair.
@@ -257,8 +265,12 @@ fn try_in_scratch(location: &Location, repair: &Repair) -> Result<()> {
         fs::create_dir_all(to)?;
         for entry in fs::read_dir(from)? {
             let entry = entry?;
-            if entry.path().is_file() {
-                symlink(absolute(entry.path())?, to.join(entry.file_name()))?;
+            let (path, scratch) = (entry.path(), to.join(entry.file_name()));
+            if entry.file_name() == COPIES_FILE {
+                // A repair changes it in its place.
+                fs::copy(path, scratch)?;
+            } else if path.is_file() {
+                symlink(absolute(path)?, scratch)?;
             }
         }
     }

@@ -106,6 +106,10 @@ fn accept_loss(diagnosis: Diagnosis, loss: Loss, location: &Location) -> Result<
     };
     match (&error, loss) {
         (RecoverError::LogTooShort { last, .. }, _) => accept_short_log(*last, location),
+        (RecoverError::LogLost { known, last, .. }, _) => Ok(RepairPlan {
+            lost: vec![format!("txns after {last}, at least up to {known}")],
+            ..RepairPlan::default()
+        }),
         (RecoverError::Log { source, .. }, Loss::Later) => match source.last_good() {
             Some(last_good) => accept_later(last_good, location),
             None => Err(not_first(&error)),

@@ -102,7 +102,7 @@ fn replay(tree: &mut Tree, location: &Location) -> Result<()> {
     let after = tree.last_zxid();
     let files = files_needed(&logs, after);
     let dir = &location.dirs.log;
-    let log = LogFiles { dir, files, after, until: None, known: &[] };
+    let log = LogFiles { dir, files, after, until: None, known: &[], open: None };
     walk(&RealDisk, &log, &mut |record| {
         tree.replay(&Entry::decode(record.payload)?);
         Ok(())

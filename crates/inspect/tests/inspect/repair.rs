@@ -63,9 +63,9 @@ fn a_torn_tail_is_cut() {
     run(&["repair", copy.text(), "--cut-torn-tail", "--yes"]).expect(
         0,
         &[
-            "keep of log.55 only the records at 16..",
+            "keep only the records of log.55 at 16..",
             "No txn is lost",
-            "the files as they were are in",
+            "the original files are in",
             "as of txn 0x70",
             "sound",
         ],
@@ -94,7 +94,7 @@ fn giving_up_later_txns_goes_back_to_a_state_that_was() {
         .expect(0, &["What is lost:", "0x61", "setData /app/counted", "dry run"]);
     assert_eq!(fs::read(copy.file("log.55")).unwrap(), before);
     let ran = run(&["repair", copy.text(), "--accept-loss", "--yes"])
-        .expect(0, &["what stood at offset", "0x71", "as of txn 0x5f", "sound"]);
+        .expect(0, &["the bytes at offset", "0x71", "as of txn 0x5f", "sound"]);
     assert!(!ran.out.contains("  0x5f "), "{}", ran.out);
     assert_eq!(fs::read(copy.kept().join("log.55")).unwrap(), before);
     run(&["inspect", "history", "/app/counted", "--data-dir", copy.text()]).expect(0, &["0x5f"]);
@@ -128,12 +128,7 @@ fn giving_up_only_what_is_damaged_keeps_later_txns() {
     let before = fs::read(copy.file("log.55")).unwrap();
     run(&["repair", copy.text(), "--accept-loss=damaged-only", "--yes"]).expect(
         0,
-        &[
-            "write snapshot.71",
-            "whatever came after txn 0x5f and before 0x61",
-            "as of txn 0x71",
-            "sound",
-        ],
+        &["write snapshot.71", "any txns after 0x5f and before 0x61", "as of txn 0x71", "sound"],
     );
     assert_eq!(fs::read(copy.kept().join("log.55")).unwrap(), before);
     let counted = run(&[
@@ -231,7 +226,7 @@ fn a_running_server_is_left_alone() {
     let copy = damaged();
     fs::write(copy.path().join("zookeeper_server.pid"), std::process::id().to_string()).unwrap();
     run(&["repair", copy.text(), "--accept-loss", "--yes"])
-        .expect(2, &["says that a server runs as process", "Nothing was changed"]);
+        .expect(2, &["a server runs as process", "Nothing was changed"]);
     fs::write(copy.path().join("zookeeper_server.pid"), "not a number").unwrap();
     run(&["repair", copy.text(), "--accept-loss", "--yes"]).expect(0, &["sound"]);
 }
@@ -266,7 +261,7 @@ fn a_snapshot_that_is_not_trusted_is_rebuilt_from_a_named_one() {
     copy.cut("log.1", copy.offsets("log.1")[&0x53]);
     let here = ["--log-dir", copy.text()];
     run(&[&["repair", copy.text(), "--rebuild-snapshot=snapshot.0", "--yes"], &here[..]].concat())
-        .expect(2, &["the log ends at 0x52, but snapshots go on to 0x54"]);
+        .expect(2, &["the log ends at 0x52, but snapshots reach 0x54"]);
 }
 
 /// Only the super user can give files away, so only then there is something to see.
@@ -301,9 +296,9 @@ fn a_repair_is_finished_when_nobody_reads_its_output() {
             let arguments = ["repair", copy.text(), "--accept-loss", "--yes"];
             let ran = run_failing_output(text, kind, &arguments).expect(
                 0,
-                &["the repair goes on, but standard output cannot be written to", "sound"],
+                &["the repair continues, but standard output cannot be written to", "sound"],
             );
-            for piece in ["done: remove log.55", "the files as they were are in", "sound"] {
+            for piece in ["done: remove log.55", "the original files are in", "sound"] {
                 assert!(ran.err.contains(piece), "{ran:#?}");
             }
             assert!(!copy.file("log.55").exists() && !copy.file("snapshot.54").exists());

@@ -17,7 +17,7 @@ pub const DAMAGED_RANGES_MAX: usize = 1024;
 /// The end of a range that reaches to the end of the log.
 pub const TO_THE_END: Zxid = Zxid(i64::MAX);
 
-/// What a server asks for: the records after `after` and before `before`.
+/// What a server asks for: the records after `after` and before `before`. If there can be none, only [`Fetched`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchRequest {
     /// The server that asks.

@@ -57,9 +57,12 @@ pub(super) fn serve(
     limit_waits(link)?;
     let mut buffer = Vec::with_capacity(STREAM_CHUNK_BYTES);
     let mut records = 0_u64;
-    let chain = match slots.take() {
-        None => Chain::Busy,
-        Some(_slot) => {
+    let asks_for_records = request.after.next() < request.before;
+    let chain = match asks_for_records.then(|| slots.take()) {
+        // The state is known without a file and without a place.
+        None => Chain::Broken,
+        Some(None) => Chain::Busy,
+        Some(Some(_slot)) => {
             let mut written = Ok(());
             let mut send = |zxid: Zxid, payload: Bytes| {
                 QuorumPacket::Record { zxid, payload }.encode(&mut buffer);

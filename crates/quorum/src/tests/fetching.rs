@@ -18,7 +18,7 @@ fn report(chain: Chain) -> Fetched {
 fn members_get_records_and_agreement_hears_nothing_of_it() {
     let servers = ensemble(&[1, 2]);
     let mut connection = servers[1].network.dial_member(ServerId(1), PATIENCE).unwrap();
-    for (after, before) in [(2, 9), (100, 101), (0, 500)] {
+    for (after, before) in [(2, 9), (100, 102), (0, 500)] {
         let mut zxids = Vec::new();
         let fetched =
             connection.fetch(request(2, after, before), &|| true, &mut |zxid, payload| {
@@ -101,6 +101,8 @@ fn a_few_members_are_served_at_a_time() {
     let served = [endless(2), endless(3)];
     let mut peer = Raw::connect(server.quorum());
     assert_eq!(peer.fetch(request(4, 0, 5)).unwrap(), (vec![], report(Chain::Busy)));
+    // The state is told all the same to who asks for nothing else.
+    assert_eq!(peer.fetch(request(4, 0, 1)).unwrap(), (vec![], report(Chain::Broken)));
     drop(served);
     for _ in 0..2 {
         server.wait(|event| matches!(event, Event::FetchBroken).then_some(()));

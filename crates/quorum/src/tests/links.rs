@@ -196,15 +196,18 @@ fn a_link_that_is_idle_for_too_long_is_lost_on_both_sides() {
 fn a_server_whose_disk_is_too_far_behind_loses_its_leader() {
     let (leader, down, learner, up) = linked();
     let queue_bytes_max = settings(2).queue_bytes_max;
-    let send = |zxid, queued_bytes| {
+    let set_queued = |queued_bytes| {
         let probe = learner.probe.upgrade().unwrap();
         probe.queued_bytes.store(queued_bytes, Ordering::Relaxed);
+    };
+    set_queued(queue_bytes_max);
+    for zxid in [1, 2] {
         leader.send(down, &commit(zxid));
         assert_eq!(learner.packet(up), commit(zxid));
-    };
-    send(1, queue_bytes_max);
-    send(2, queue_bytes_max);
-    send(3, queue_bytes_max + 1);
+    }
+    set_queued(queue_bytes_max + 1);
+    // It may be lost before this is read: the reader looks after each packet.
+    leader.send(down, &commit(3));
     learner.lost(up);
     leader.stop();
     learner.stop();

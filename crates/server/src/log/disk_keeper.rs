@@ -296,6 +296,7 @@ impl DiskKeeper {
 
     fn new_log(&self, last_zxid: Zxid) -> LogWriter {
         LogWriter::new(Arc::clone(&self.disk), &self.dirs.log, last_zxid, self.log)
+            .noted_in(&self.dirs.data)
     }
 
     fn install(

@@ -12,6 +12,7 @@ mod forecast;
 mod restore;
 mod service;
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -20,7 +21,7 @@ use std::time::Instant;
 use herdsman_proto::Zxid;
 use herdsman_store::snapshot::LastZxid;
 use herdsman_store::{
-    Compression, Dirs, Disk, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer,
+    Compression, Dirs, Disk, LogName, SnapshotFile, SnapshotWriteError, SnapshotWriter, Trailer,
     plan_purge_of, purge_knowing,
 };
 use herdsman_tree::Dump;
@@ -476,12 +477,10 @@ fn held_bytes(
 ) -> std::io::Result<u64> {
     let all = plan_purge_of(disk, dirs, keep, needed)?.logs;
     let floor = needed.map_or(floor, |needed| needed.min(floor));
-    let without_held = plan_purge_of(disk, dirs, keep, Some(floor))?.logs;
-    let held: Vec<String> = all
-        .iter()
-        .filter(|name| !without_held.contains(name))
-        .map(|name| name.file_name())
-        .collect();
+    let without_held: BTreeSet<LogName> =
+        plan_purge_of(disk, dirs, keep, Some(floor))?.logs.into_iter().collect();
+    let held = all.iter().filter(|name| !without_held.contains(name));
+    let held: BTreeSet<String> = held.map(|name| name.file_name()).collect();
     let entries = disk.list(&dirs.log)?;
     Ok(entries.iter().filter(|entry| held.contains(&entry.name)).map(|entry| entry.bytes).sum())
 }

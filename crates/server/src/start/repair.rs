@@ -57,6 +57,8 @@ const REPAIRS_MAX: usize = 3;
 /// Rounds in which members report a leader before this server takes everything from it, although records that could
 /// be repaired are missing.
 const LEADER_ROUNDS_MIN: usize = 2;
+/// Rounds in a row in which some member may be too busy to send records, before what it has is done without.
+const BUSY_ROUNDS_MAX: usize = 60;
 
 /// What a start has made of the files.
 #[derive(Debug)]
@@ -175,7 +177,7 @@ fn repair(
         members: Members::new(Arc::clone(&network), my_id, &membership, accepted_epoch(context)),
         others: others(my_id, &membership),
         repair: Repair::new(damage),
-        leader_rounds: 0,
+        leader_rounds: LeaderRounds::default(),
     };
     let started = network.start(Arc::clone(&receiver) as Arc<dyn herdsman_quorum::Receiver>);
     let end = started.map_err(StartError::from).and_then(|()| phase.run(stop, &receiver));
@@ -206,8 +208,29 @@ struct Phase {
     others: Vec<ServerId>,
     repair: Repair,
     progress: Progress,
-    /// Rounds in a row in which all members that answered had the time to, and some reported a leader.
-    leader_rounds: usize,
+    leader_rounds: LeaderRounds,
+}
+
+/// Counts rounds in a row in which some member reported a leader.
+#[derive(Debug, Default)]
+struct LeaderRounds {
+    /// Those in which all members that answered had the time to read their records.
+    complete: usize,
+    /// The others. After many of them they count, too: a member that serves others for ever, who perhaps only claim to
+    /// be members, must not keep this server out.
+    busy: usize,
+}
+
+impl LeaderRounds {
+    fn note(&mut self, has_leader: bool, is_busy: bool) {
+        if !has_leader {
+            *self = LeaderRounds::default();
+        } else if is_busy && self.busy < BUSY_ROUNDS_MAX {
+            self.busy += 1;
+        } else {
+            self.complete += 1;
+        }
+    }
 }
 
 impl Phase {
@@ -244,15 +267,34 @@ impl Phase {
         }
         self.progress.report(&self.repair, &self.members, &self.others);
         let leader = self.members.reports_leader();
-        match leader {
-            None => self.leader_rounds = 0,
-            Some(_) if self.members.has_busy() => {}
-            Some(_) => self.leader_rounds += 1,
-        }
+        self.leader_rounds.note(leader.is_some(), self.members.has_busy());
         let reason = self.repair.irreparable();
         let needed = if reason.is_some() { 1 } else { LEADER_ROUNDS_MIN };
-        let leader = leader.filter(|_| self.leader_rounds >= needed)?;
+        let leader = leader.filter(|_| self.leader_rounds.complete >= needed)?;
         self.progress.note_join(&self.repair, &self.others, leader);
         Some(PhaseEnd::JoinWithoutVote)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn busy_members_are_waited_for_but_not_for_ever() {
+        let mut rounds = LeaderRounds::default();
+        for _ in 0..BUSY_ROUNDS_MAX {
+            rounds.note(true, true);
+            assert_eq!(rounds.complete, 0);
+        }
+        rounds.note(true, true);
+        rounds.note(true, true);
+        assert_eq!(rounds.complete, LEADER_ROUNDS_MIN);
+        rounds.note(false, true);
+        assert_eq!(rounds.complete, 0);
+        rounds.note(true, true);
+        rounds.note(true, false);
+        rounds.note(true, false);
+        assert_eq!(rounds.complete, LEADER_ROUNDS_MIN);
     }
 }

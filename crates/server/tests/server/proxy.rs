@@ -495,7 +495,7 @@ fn an_unreachable_server_is_an_error() {
     let address = server.address();
     server.stop();
     let error = herdsman_testing::expire_session(address, SessionId(5)).unwrap_err().to_string();
-    assert!(error.starts_with(&format!("cannot end session 0x5 at {address}: ")), "{error}");
+    assert!(error.starts_with(&format!("cannot expire session 0x5 at {address}: ")), "{error}");
 }
 
 #[test]

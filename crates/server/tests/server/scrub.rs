@@ -66,10 +66,17 @@ fn flip(path: &Path, offset: u64) {
     file.write_all_at(&[byte[0] ^ 4], offset).unwrap();
 }
 
-/// The end of the last record of a log: everything after it is zero.
+/// The end of the last record of a log: zeros follow it.
 fn end_of_records(path: &Path) -> u64 {
     let content = std::fs::read(path).unwrap();
-    content.iter().rposition(|byte| *byte != 0).unwrap() as u64 + 1
+    let mut end = 16;
+    loop {
+        let length = content[end + 8..end + 12].try_into().unwrap();
+        match usize::try_from(i32::from_be_bytes(length)).unwrap() {
+            0 => return end as u64,
+            payload => end += 13 + payload,
+        }
+    }
 }
 
 /// A server with one log and some znodes.

@@ -405,6 +405,69 @@ fn check_has_everything_and_votes(stopped: &mut Stopped) {
     stopped.check_files();
 }
 
+/// The newest log file of a server is gone, empty, or has lost its end.
+const LOSSES: [fn(&Path); 3] = [
+    |log| fs::remove_file(log).unwrap(),
+    |log| fs::write(log, b"").unwrap(),
+    |log| {
+        let bytes = fs::read(log).unwrap();
+        let end = records(&bytes).last().unwrap().start;
+        fs::write(log, &bytes[..end]).unwrap();
+    },
+];
+
+#[test]
+fn a_server_that_has_lost_its_newest_log_takes_everything_from_the_leader() {
+    for lose in LOSSES {
+        let mut stopped = Stopped::after_four_txns();
+        lose(logs(&stopped.files(3)).last().unwrap());
+        stopped.ensemble.start_together(&IDS);
+        stopped.check_all(&IDS);
+        await_vote_or_lead(&stopped, 3);
+        stopped.stop_all();
+        stopped.check_files();
+    }
+}
+
+/// Two servers acknowledge, the third one lags. One of the two loses its newest log: with the one that lags it must not
+/// form a quorum, which would lose what was acknowledged.
+#[test]
+fn a_server_that_has_lost_its_newest_log_elects_nobody_that_lags() {
+    for lose in LOSSES {
+        let mut stopped = Stopped::after_four_txns();
+        stopped.ensemble.start_together(&IDS);
+        stopped.check_all(&IDS);
+        let lagging = stopped.ensemble.follower();
+        stopped.ensemble.kill(lagging);
+        let leader = stopped.ensemble.await_leader();
+        let mut client = Client::connect(stopped.ensemble.address(leader));
+        client.create("/acknowledged", b"later", 0).ok();
+        let damaged = IDS.into_iter().find(|id| ![lagging, leader].contains(id)).unwrap();
+        let last = |id| stopped.ensemble.handle(id).core().tree().last_zxid();
+        stopped.ensemble.await_that("the txn", || (last(damaged) == last(leader)).then_some(()));
+        stopped.ensemble.kill(leader);
+        stopped.ensemble.kill(damaged);
+        lose(logs(&stopped.files(damaged)).last().unwrap());
+
+        stopped.ensemble.start_again(lagging);
+        let starting = stopped.ensemble.begin_start(damaged);
+        stopped.ensemble.await_that("a line in the log", || {
+            let lines = log::lines_with(&format!("server{{id={damaged}}}"));
+            lines.iter().any(|line| line.contains("waiting (")).then_some(())
+        });
+        assert!(!starting.is_finished());
+        assert_eq!(stopped.ensemble.serves_as(lagging), None);
+        stopped.ensemble.start_again(leader);
+        stopped.ensemble.finish_start(starting);
+        stopped.check_all(&IDS);
+        for id in IDS {
+            let mut client = Client::connect(stopped.ensemble.address(id));
+            client.call(&Request::Sync { path: "/".into() }).ok();
+            assert_eq!(client.get("/acknowledged", false).unwrap().0, b"later");
+        }
+    }
+}
+
 /// Waits until a server follows and its mark is gone.
 fn await_vote(stopped: &Stopped, id: usize) {
     let mark = stopped.files(id).join("herdsman.votingSuspended");

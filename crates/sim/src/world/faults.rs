@@ -399,7 +399,8 @@ impl World {
 
     /// Whether a server is sound, and not empty while others have a history.
     fn may_vote(&self, place: ServerIndex) -> bool {
-        let is_empty = |server: &Server| server.flushed == Zxid::ZERO;
+        let is_empty =
+            |server: &Server| server.flushed == Zxid::ZERO && server.storage.current_epoch() == 0;
         let server = &self.servers[place];
         server.is_sound() && (!is_empty(server) || self.servers.iter().all(is_empty))
     }

@@ -102,10 +102,13 @@ fn find(disk: &dyn Disk, base: &Path, name: &str) -> Result<PathBuf, ArchiveErro
     for number in 1..=HISTORIES_MAX {
         let dir = base.join(format!("history-{number}")).join("version-2");
         let path = dir.join(HISTORY_FILE);
+        // Not by listing the directory, which may be large.
+        match read_name(disk, &path).map_err(io_at(&path))? {
+            Some(found) if found == name => return Ok(dir),
+            Some(_) => continue,
+            None => {}
+        }
         match disk.list(&dir) {
-            Ok(_) if read_name(disk, &path).map_err(io_at(&path))?.as_deref() == Some(name) => {
-                return Ok(dir);
-            }
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 if create(disk, &dir, name)? {

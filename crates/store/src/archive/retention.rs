@@ -24,7 +24,7 @@ pub struct ArchivePurge {
 impl Archive {
     /// Removes what no restore to a time after `time_ms` needs.
     pub fn purge_before(&mut self, time_ms: i64) -> Result<ArchivePurge, ArchiveError> {
-        let listing = self.listing()?;
+        let listing = self.take_listing()?;
         let logs: Vec<LogName> = listing.logs.iter().copied().collect();
         let Some(first_kept) = self.last_begun_before(&logs, time_ms)? else {
             return Ok(ArchivePurge::default());

@@ -120,6 +120,19 @@ pub fn survey(disk: &dyn Disk, dir: &Path, time_ms: Option<i64>) -> io::Result<S
     Ok(reading.found)
 }
 
+/// The last txn in the logs of a directory. Reads only the newest log that has one.
+pub fn last_txn_point(disk: &dyn Disk, dir: &Path) -> io::Result<Option<TxnPoint>> {
+    for name in list_logs(disk, dir)?.into_iter().rev() {
+        let mut reading = Reading { time_ms: None, found: Survey::default() };
+        // What cannot be read has no txn, as for a survey.
+        _ = reading.file(disk, &name.path(dir));
+        if let Some(last) = reading.found.last() {
+            return Ok(Some(last));
+        }
+    }
+    Ok(None)
+}
+
 /// Reads a snapshot to its end and returns the last txn of which it may show an effect: the first point that can be
 /// restored from it. `None` if it does not say.
 pub fn fuzzy_end(

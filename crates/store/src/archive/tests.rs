@@ -141,6 +141,38 @@ fn a_log_file_that_is_written_or_not_committed_is_not_archived() {
 }
 
 /// A follower restarts with txns that are not committed, and the next leader truncates them.
+/// Each pass used to list the archive three times: seconds for 100,000 files on another machine, for one new file.
+#[test]
+fn the_archive_is_listed_once() {
+    let mut server = Server::new();
+    let entries = creates(1..=6);
+    snapshot(&server.disk, &tree_of(&[]));
+    write_files(&server.disk, &entries, &[3, 5, 6]);
+    let mut archive = server.open(6).unwrap();
+    let pass = |archive: &mut Archive, finished| {
+        let (disk, dirs) = (&server.disk, &dirs());
+        let (finished, committed) = (Zxid(finished), Zxid(6));
+        let source = ArchiveSource { disk, dirs, finished, committed };
+        archive.pass(&source, &mut |_| ControlFlow::Continue(())).map(|pass| pass.files)
+    };
+    assert_eq!(pass(&mut archive, 3).unwrap(), 2);
+    let lists = server.archive_disk.lists();
+    assert_eq!(pass(&mut archive, 5).unwrap(), 1);
+    assert_eq!(pass(&mut archive, 5).unwrap(), 0);
+    assert_eq!(server.archive_disk.lists(), lists);
+    // After a failure it is listed again, and now and then in case that an operator has removed something.
+    server.archive_disk.set_openable(false);
+    assert!(pass(&mut archive, 6).is_err());
+    server.archive_disk.set_openable(true);
+    server.archive_disk.remove(&archived_log(4)).unwrap();
+    assert_eq!(pass(&mut archive, 6).unwrap(), 2);
+    server.archive_disk.remove(&archived_log(1)).unwrap();
+    assert_eq!(pass(&mut archive, 6).unwrap(), 0);
+    archive.retry_damaged();
+    assert_eq!(pass(&mut archive, 6).unwrap(), 1);
+    server.check_points(&entries, 0);
+}
+
 #[test]
 fn what_a_leader_truncates_never_gets_into_the_archive() {
     let mut server = Server::new();
@@ -473,6 +505,32 @@ fn a_time_stands_for_the_last_txn_before_the_first_later_one() {
     assert_eq!(cut(70), None);
     server.archive_disk.remove(&archived_log(4)).unwrap();
     assert!(cut(35).unwrap().is_in_hole);
+}
+
+/// The whole archive used to be read for it.
+#[test]
+fn the_last_txn_is_in_the_newest_log_that_can_be_read() {
+    let mut server = Server::new();
+    let entries = creates(1..=8);
+    snapshot(&server.disk, &tree_of(&[]));
+    write_files(&server.disk, &entries, &[3, 6, 8]);
+    server.archive_all(8);
+    let disk = &server.archive_disk;
+    let last = || {
+        let last = last_txn_point(disk, Path::new(FIRST)).unwrap();
+        assert_eq!(last, survey(disk, Path::new(FIRST), None).unwrap().last());
+        last.map(|txn| txn.zxid.0)
+    };
+    assert_eq!(last(), Some(8));
+    // The end of a record; then all of the file.
+    disk.put(&archived_log(7), log_bytes(&entries[6..])[..200].to_vec());
+    assert_eq!(last(), Some(7));
+    disk.fail_open(&archived_log(7));
+    assert_eq!(last(), Some(6));
+    disk.fail_reads(&archived_log(4), 0..1);
+    assert_eq!(last(), Some(3));
+    disk.remove(&archived_log(1)).unwrap();
+    assert_eq!(last(), None);
 }
 
 #[test]

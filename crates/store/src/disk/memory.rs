@@ -48,6 +48,7 @@ struct State {
     capacity_bytes: Option<u64>,
     opens_fail: bool,
     syncs: u64,
+    lists: u64,
     failing_sync: Option<u64>,
     crashes: u64,
     changes: u64,
@@ -176,6 +177,12 @@ impl MemoryDisk {
     #[must_use]
     pub fn syncs(&self) -> u64 {
         self.state().syncs
+    }
+
+    /// Directories listed so far.
+    #[must_use]
+    pub fn lists(&self) -> u64 {
+        self.state().lists
     }
 
     /// The current content of a file.
@@ -367,8 +374,10 @@ impl Disk for MemoryDisk {
     }
 
     fn list(&self, dir: &Path) -> io::Result<Vec<DirEntry>> {
-        let state = self.state();
+        let mut state = self.state();
         state.check_openable()?;
+        state.lists += 1;
+        let state = &*state;
         if !state.dirs.contains(dir) {
             return Err(io::ErrorKind::NotFound.into());
         }

@@ -183,7 +183,7 @@ fn check_copied(
     expected: (u32, u32),
 ) -> MemoryDisk {
     let (disk, dirs) = (disk(), dirs());
-    let copy = EpochCopy { accepted, current, last_zxid: Zxid::ZERO };
+    let copy = EpochCopy { accepted, current, last_zxid: Zxid::ZERO, open_log: None };
     write_copies(&disk, &dirs.data, copy).unwrap();
     for (name, content) in files {
         disk.put(&dirs.data.join(name), content.as_bytes().to_vec());
@@ -204,8 +204,8 @@ fn damaged_files_are_restored_from_their_copies() {
     for current in ["", "x", "\0\0", "4", "3"] {
         for accepted in ["", "x", "5", "4", "0"] {
             let files = [("currentEpoch", current), ("acceptedEpoch", accepted)];
-            let followed = if current == "4" { 4 } else { 3 };
-            let disk = check_copied(&files, (5, 3), (5, followed));
+            // Nor is a larger number believed: a server follows the last epoch that it has accepted.
+            let disk = check_copied(&files, (5, 3), (5, 3));
             assert_eq!(voting::suspended(&disk, &dirs()).unwrap(), None);
         }
     }
@@ -215,6 +215,17 @@ fn damaged_files_are_restored_from_their_copies() {
     check_copied(&[("currentEpoch", "7"), ("acceptedEpoch", "5")], (5, 4), (5, 4));
     // The log shows that the epoch was followed.
     check_copied(&[("currentEpoch", "x"), ("acceptedEpoch", "5")], (5, 2), (5, 3));
+}
+
+/// A server that votes as if it had followed a later epoch wins against servers that have more txns.
+#[test]
+fn an_epoch_that_only_apache_may_have_followed_suspends_voting() {
+    let disk = check_copied(&[("currentEpoch", "5"), ("acceptedEpoch", "5")], (5, 4), (5, 5));
+    let reason = voting::suspended(&disk, &dirs()).unwrap().unwrap();
+    assert!(reason.contains("currentEpoch says 5, and its copy 4"), "{reason}");
+    // The log shows that it has.
+    let disk = check_copied(&[("currentEpoch", "3"), ("acceptedEpoch", "3")], (3, 2), (3, 3));
+    assert_eq!(voting::suspended(&disk, &dirs()).unwrap(), None);
 }
 
 /// An accepted epoch that is later than the copy was written by Apache, or right before a crash.
@@ -235,6 +246,24 @@ fn copies_that_are_older_than_the_log_do_not_count() {
     let disk = check_copied(&files, (2, 2), (3, 3));
     let reason = voting::suspended(&disk, &dirs()).unwrap().unwrap();
     assert!(reason.starts_with("the epoch files are older than the log"), "{reason}");
+}
+
+/// A damaged server promises epochs without having brought its copies up to date at the start.
+#[test]
+fn copies_from_before_apache_are_left_alone() {
+    let (disk, dirs) = (disk(), dirs());
+    write_copies(
+        &disk,
+        &dirs.data,
+        EpochCopy { accepted: 5, current: 4, last_zxid: LAST, open_log: None },
+    )
+    .unwrap();
+    disk.put(&dirs.data.join("acceptedEpoch"), b"8".to_vec());
+    disk.put(&dirs.data.join("currentEpoch"), b"7".to_vec());
+    write_epoch(&disk, &dirs.data, EpochFile::Accepted, 9).unwrap();
+    let epochs = recover_epochs(&disk, &dirs, LAST).unwrap();
+    assert_eq!((epochs.current, epochs.accepted), (7, 9));
+    assert_eq!(voting::suspended(&disk, &dirs).unwrap(), None);
 }
 
 /// What was promised is known after any crash, whichever of the files is damaged then.
@@ -288,16 +317,16 @@ fn an_epoch_never_goes_back_behind_its_copy() {
 fn the_last_txn_is_known_until_it_is_given_up() {
     let (disk, dirs) = (disk(), dirs());
     recover_epochs(&disk, &dirs, LAST).unwrap();
-    assert_eq!(last_known(&disk, &dirs.data), Some(LAST));
+    assert_eq!(known_log(&disk, &dirs.data).last, Some(LAST));
     recover_epochs(&disk, &dirs, Zxid(LAST.0 - 1)).unwrap();
-    assert_eq!(last_known(&disk, &dirs.data), Some(LAST));
+    assert_eq!(known_log(&disk, &dirs.data).last, Some(LAST));
     lower_last_known(&disk, &dirs.data, Zxid(5)).unwrap();
     lower_last_known(&disk, &dirs.data, Zxid(6)).unwrap();
-    assert_eq!(last_known(&disk, &dirs.data), Some(Zxid(5)));
+    assert_eq!(known_log(&disk, &dirs.data).last, Some(Zxid(5)));
     // Apache has run here, and may have cut the log.
     disk.put(&dirs.data.join("acceptedEpoch"), b"12".to_vec());
-    assert_eq!(last_known(&disk, &dirs.data), None);
+    assert_eq!(known_log(&disk, &dirs.data).last, None);
     recover_epochs(&disk, &dirs, Zxid(3 << 32 | 1)).unwrap();
-    assert_eq!(last_known(&disk, &dirs.data), Some(Zxid(3 << 32 | 1)));
+    assert_eq!(known_log(&disk, &dirs.data).last, Some(Zxid(3 << 32 | 1)));
     assert!(names(&disk).contains(&COPIES_FILE.to_owned()));
 }

@@ -13,17 +13,21 @@ use std::path::Path;
 use herdsman_proto::{DecodeError, Zxid};
 
 use super::chain::Chain;
-use super::ending::{RecordsEnd, classify};
+use super::ending::{LogDamage, RecordsEnd, classify};
 use super::lost::{LOST_MAX, LostRecords, RecordId};
 use super::record::{Record, RecordReader};
 use super::repeats::txn_before;
+use super::table::has_footer;
 use crate::disk::{Disk, IoErrorAt, io_at};
+use crate::epoch::OpenLog;
 use crate::names::LogName;
 
 /// If there is a break and there are more pieces than this, later files are not read.
 const PIECES_MAX: usize = 10_000;
 /// Damaged places in one file after which the rest of the file counts as damaged: each costs a search through it.
 pub(crate) const DAMAGES_PER_FILE_MAX: usize = 100;
+
+const SHORTENED: &str = "the file is shorter than it was, and its end is lost";
 
 /// A part of a log file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +102,8 @@ pub struct LogFiles<'a> {
     /// Txns that have existed, each named by a snapshot: the log may end before one, but not skip it.
     /// This is how a gap before a new epoch is detected.
     pub known: &'a [Zxid],
+    /// The file that was begun last, as far as that is known.
+    pub open: Option<OpenLog>,
 }
 
 /// The point where reading stopped because the last requested txn was reached.
@@ -189,7 +195,7 @@ impl FileReading<'_> {
             let last = self.reader.last_zxid().unwrap_or(chain.last());
             // The next file's name proves that an earlier start dropped what follows here.
             let is_continued = self.next.is_some_and(|next| next.zxid == last.next());
-            let ending = if is_continued { RecordsEnd::Clean } else { classify(&self.reader)? };
+            let ending = if is_continued { RecordsEnd::Clean } else { self.ending()? };
             let file_bytes = self.reader.file_bytes();
             match ending {
                 RecordsEnd::Clean => self.push(start, file_bytes, PieceContent::End, found),
@@ -228,6 +234,33 @@ impl FileReading<'_> {
                 }
             }
             return Ok(());
+        }
+    }
+
+    /// What follows the last valid record. A file that has lost its end may have lost records with it.
+    fn ending(&self) -> std::io::Result<RecordsEnd> {
+        let ending = classify(&self.reader)?;
+        if !self.is_shortened()? {
+            return Ok(ending);
+        }
+        Ok(RecordsEnd::Damaged(match ending {
+            RecordsEnd::Damaged(mut damage) => {
+                damage.lost.is_complete &= damage.next_valid.is_some();
+                damage
+            }
+            RecordsEnd::Clean | RecordsEnd::Torn { .. } => {
+                LogDamage { why: SHORTENED, next_valid: None, lost: LostRecords::unknown() }
+            }
+        }))
+    }
+
+    fn is_shortened(&self) -> std::io::Result<bool> {
+        let bytes = self.reader.file_bytes();
+        match self.log.open {
+            Some(open) if open.first == self.name.zxid && bytes < open.bytes => {
+                Ok(!has_footer(self.reader.file(), bytes)?)
+            }
+            _ => Ok(false),
         }
     }
 

@@ -51,7 +51,7 @@ use herdsman_proto::Zxid;
 pub use cut::add_table;
 pub(crate) use cut::cut_file;
 pub(super) use cut::end_table;
-pub(super) use verdict::{TableVerdict, judge};
+pub(super) use verdict::{TableVerdict, has_footer, judge};
 
 use super::lost::{RECORD_BYTES_MIN, RecordId};
 use super::{HEADER_BYTES, RECORD_EXTRA_BYTES};
@@ -271,7 +271,7 @@ impl OpenTable {
     }
 
     /// Encodes the slots of records that have become durable, and returns where to write them.
-    pub(super) fn take_pending(&mut self, bytes: &mut Vec<u8>) -> u64 {
+    pub(super) fn encode_pending(&self, bytes: &mut Vec<u8>) -> u64 {
         bytes.clear();
         let start = self.lowest - self.pending.len() as u64 * SLOT_BYTES;
         let mut at = start;
@@ -279,10 +279,14 @@ impl OpenTable {
             bytes.extend_from_slice(&slot.encode(self.first, at));
             at += SLOT_BYTES;
         }
-        self.lowest = start;
+        start
+    }
+
+    /// The encoded slots are in the file.
+    pub(super) fn pending_written(&mut self) {
+        self.lowest -= self.pending.len() as u64 * SLOT_BYTES;
         self.last = self.pending.last().map_or(self.last, |slot| slot.zxid);
         self.pending.clear();
-        start
     }
 }
 

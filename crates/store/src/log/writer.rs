@@ -13,11 +13,13 @@
 //! - Nothing is written past a batch that was not flushed: a failure other than a full disk is final,
 //!   and every later call reports it. A failed sync in particular is never retried, because the
 //!   kernel may have dropped what it could not write and say "done" the next time.
-//! - On a full disk, what was written of the batch is cut off again, the batch stays
-//!   buffered, and [`LogWriter::flush`] may be called again when there is room. The file loses its table.
+//! - On a full disk the batch, or its slots, stay buffered, and [`LogWriter::flush`] may be called again when there is
+//!   room. What was written of the batch is cut off, unless the file has a table: then it is overwritten.
 //! - A slot is written only when its record is durable.
 //! - A file has a table from its beginning or not at all. One with a table never grows: a batch that it has no room
 //!   for goes to a new file.
+//! - Before the first batch of a file counts as flushed, `herdsman.epochs` says that the file exists, and how long it is
+//!   if it has a table ([`LogWriter::noted_in`]). So a start notices if the newest file is missing or lacks its end.
 //! - A file or directory that cannot be opened for lack of descriptors is not a failure of the disk:
 //!   [`LogWriter::flush`] may be called again, and continues where it stopped.
 //! - A flush that syncs covers everything written before, also files that were ended without a sync.
@@ -38,6 +40,7 @@ use herdsman_proto::Zxid;
 use super::table::{OpenTable, Slot, end_table, new_file_bytes};
 use super::{HEADER, HEADER_BYTES};
 use crate::disk::{Disk, WriteFile, is_full, is_out_of_descriptors};
+use crate::epoch::{forget_open_log, note_new_log};
 use crate::names::LogName;
 
 /// Space that must be left in the file before a batch; with less, the file grows.
@@ -148,6 +151,8 @@ pub struct LogWriter {
     disk: Arc<dyn Disk>,
     dir: PathBuf,
     options: LogOptions,
+    /// Where new files are noted.
+    notes_dir: Option<PathBuf>,
     file: Option<OpenFile>,
     /// Files that were ended without a sync, oldest first; the next sync covers them too.
     unsynced: Vec<OpenFile>,
@@ -192,13 +197,18 @@ impl Batch {
 struct OpenFile {
     file: Box<dyn WriteFile>,
     path: PathBuf,
+    first: Zxid,
     /// Where the next batch goes; 0 until the header is written.
     position: u64,
     /// The file's length as far as we have grown it.
     bytes: u64,
     table: Option<OpenTable>,
+    /// A batch that did not fit on the disk may have been written up to here.
+    dirty_end: u64,
     data_synced: bool,
     name_synced: bool,
+    /// It is known beside the epochs.
+    noted: bool,
 }
 
 impl LogWriter {
@@ -213,6 +223,7 @@ impl LogWriter {
             disk,
             dir: dir.into(),
             options,
+            notes_dir: None,
             file: None,
             unsynced: Vec::new(),
             batch: Batch::default(),
@@ -222,6 +233,13 @@ impl LogWriter {
             roll_wanted: false,
             failed: None,
         }
+    }
+
+    /// Notes each new file beside the epochs in `data_dir`, if they have copies there: for members of an ensemble.
+    #[must_use]
+    pub fn noted_in(mut self, data_dir: impl Into<PathBuf>) -> Self {
+        self.notes_dir = Some(data_dir.into());
+        self
     }
 
     /// Adds a txn to the batch. Panics if zxids do not rise: the caller is responsible for the order.
@@ -312,11 +330,14 @@ impl LogWriter {
                 self.file = Some(OpenFile {
                     file,
                     path,
+                    first,
                     position: 0,
                     bytes: 0,
                     table: None,
+                    dirty_end: 0,
                     data_synced: false,
                     name_synced: false,
+                    noted: false,
                 });
                 Ok(())
             }
@@ -429,13 +450,17 @@ impl LogWriter {
         }
     }
 
-    /// Cuts the file back to the end of the last batch, and with it the table, because there was no room.
+    /// Cuts the file back to the end of the last batch, because there was no room. A file with a table keeps its length:
+    /// the next attempt writes to the same place.
     fn cut_back(&mut self, cause: io::Error, path: &Path) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
+        if open.table.is_some() {
+            open.dirty_end = open.dirty_end.max(open.position + self.batch.bytes.len() as u64);
+            return Err(full(path, cause));
+        }
         match open.file.set_len(open.position) {
             Ok(()) => {
                 open.bytes = open.position;
-                open.table = None;
                 Err(full(path, cause))
             }
             Err(error) => Err(self.fail("cut back", path, error)),
@@ -484,7 +509,7 @@ impl LogWriter {
             }
             open.name_synced = true;
         }
-        Ok(())
+        self.note(open)
     }
 
     /// Adds the slots of records that are durable now to the table. They need no sync.
@@ -492,19 +517,36 @@ impl LogWriter {
         let Some(table) = open.table.as_mut().filter(|table| table.pending() > 0) else {
             return Ok(());
         };
-        let position = table.take_pending(&mut self.slot_bytes);
+        let position = table.encode_pending(&mut self.slot_bytes);
         match open.file.write_at(position, &self.slot_bytes) {
-            Ok(()) => Ok(()),
-            // It was reserved, but not every file system honours that. The records are durable.
-            Err(error) if is_full(&error) => {
-                tracing::warn!(path = %open.path.display(), %error, "log file loses its table");
-                open.table = None;
-                open.bytes = open.position;
-                let cut = open.file.set_len(open.position);
-                cut.map_err(|error| self.fail("cut back", &open.path, error))
+            Ok(()) => {
+                table.pending_written();
+                Ok(())
             }
+            // It was reserved, but not every file system honours that.
+            Err(error) if is_full(&error) => Err(full(&open.path, error)),
             Err(error) => Err(self.fail("write the table of", &open.path, error)),
         }
+    }
+
+    /// Notes a new file beside the epochs.
+    fn note(&mut self, open: &mut OpenFile) -> Result<(), AppendError> {
+        let Some(dir) = self.notes_dir.as_ref().filter(|_| !open.noted) else { return Ok(()) };
+        let bytes = open.table.as_ref().map(|_| open.bytes);
+        match note_new_log(&*self.disk, dir, open.first, bytes) {
+            Ok(()) => {}
+            // Snapshots need room there, and the log does not wait for them either.
+            Err(error) if is_full(&error) => {
+                tracing::warn!(path = %open.path.display(), %error, "cannot note that there is a new log file");
+            }
+            Err(error) if is_out_of_descriptors(&error) => return Err(not_opened(dir, error)),
+            Err(error) => {
+                let path = dir.clone();
+                return Err(self.fail("note a new log file in", &path, error));
+            }
+        }
+        open.noted = true;
+        Ok(())
     }
 
     /// Whether many slots wait for a sync.
@@ -549,13 +591,20 @@ impl LogWriter {
 
     /// Frees the unused preallocated space, and moves the table there. A table that lacks slots is given up.
     fn cut_to_records(&mut self, open: &mut OpenFile) -> io::Result<()> {
+        let position = open.position;
         let Some(table) = open.table.take().filter(OpenTable::is_complete) else {
-            return match open.bytes > open.position {
-                true => open.file.set_len(open.position),
+            if let Some(dir) = &self.notes_dir {
+                forget_open_log(&*self.disk, dir)?;
+            }
+            return match open.bytes > position {
+                true => open.file.set_len(position),
                 false => Ok(()),
             };
         };
-        let position = open.position;
+        if open.dirty_end > position {
+            let bytes = usize::try_from(open.dirty_end - position).expect("a batch is in memory");
+            open.file.write_at(position, &vec![0; bytes])?;
+        }
         let ended = end_table(&*self.disk, &open.path, &mut *open.file, &table, position)?;
         if let Some(bytes) = ended {
             if let Err(error) = open.file.sync_data() {

@@ -84,6 +84,19 @@ pub enum RecoverError {
         /// The damage of the snapshot, if it is damaged.
         damage: Option<String>,
     },
+    /// The log ends before a txn that was durable here.
+    #[error(
+        "the txn log in {dir} ends at {last}, but this server has had txn {known}: its newest log file is missing. {advice}",
+        dir = dir.display(), advice = advice(Some(*last))
+    )]
+    LogLost {
+        /// The directory of the log.
+        dir: PathBuf,
+        /// The txn.
+        known: Zxid,
+        /// The last txn in the log.
+        last: Zxid,
+    },
     /// The tree is not the one that the files were written from.
     #[error(
         "{mismatch}: txns are missing (log files were lost or cut before a new epoch){suspect}, or this server computed a different result than the leader. In an ensemble, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server copies everything from the leader and does not vote before that. A standalone server: restore a backup. To serve the tree as it is, without any comparison of digests, start with -Dzookeeper.digest.enabled=false",

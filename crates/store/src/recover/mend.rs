@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::{RecoverError, Recovered, TornCut};
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at, remove_if_there};
-use crate::epoch::lower_last_known;
+use crate::epoch::{forget_open_log, lower_last_known};
 use crate::log::HEADER_BYTES;
 use crate::log::ending::read_exactly;
 use crate::log::table::cut_file;
@@ -37,6 +37,8 @@ pub(super) fn mend(
         let last_zxid = recovered.tree.last_zxid();
         lower_last_known(disk, &dirs.data, last_zxid).map_err(io_at(&dirs.data))?;
     }
+    // The files have their ends, and may be cut now.
+    forget_open_log(disk, &dirs.data).map_err(io_at(&dirs.data))?;
     // Newest first, so that the log never has a gap.
     for name in walked.given_up.iter().rev() {
         put_aside(disk, &dirs.log, *name).map_err(io_at(&name.path(&dirs.log)))?;

@@ -21,6 +21,8 @@ pub struct RecoveryInput<'a> {
     pub pieces: &'a LogPieces,
     /// Snapshots that prove how far the log once reached.
     pub reaches: &'a [SnapshotReach],
+    /// A txn that was durable here, if one is known.
+    pub known_last: Option<Zxid>,
     /// A digest that does not match the tree.
     pub digest_mismatch: Option<DigestMismatch>,
 }
@@ -43,6 +45,13 @@ pub enum RecoveryRefusal {
     LogTooShort {
         /// The snapshot.
         reach: SnapshotReach,
+        /// The last txn in the log.
+        last: Zxid,
+    },
+    /// The log ends before a txn that was durable here.
+    LogLost {
+        /// That txn.
+        known: Zxid,
         /// The last txn in the log.
         last: Zxid,
     },
@@ -76,6 +85,14 @@ pub fn plan_recovery(
     let mut loss = log.accepted.clone().map(RecoveryRefusal::Log);
     if let Some(reach) = found.reaches.iter().find(|reach| reach.zxid > last).copied() {
         let refusal = RecoveryRefusal::LogTooShort { reach, last };
+        if accepted != Some(last) {
+            return Err(refusal);
+        }
+        loss.get_or_insert(refusal);
+    }
+    // Without any file, it is not the log alone that is lost.
+    if let Some(known) = found.known_last.filter(|known| *known > last && !found.is_fresh) {
+        let refusal = RecoveryRefusal::LogLost { known, last };
         if accepted != Some(last) {
             return Err(refusal);
         }

@@ -80,6 +80,9 @@ fn refusal_text(refusal: &RecoveryRefusal) -> String {
             format!("{kind} at {place} after {}", shown(fault.last_good))
         }
         RecoveryRefusal::Digest(mismatch) => format!("digest at {}", shown(mismatch.zxid)),
+        RecoveryRefusal::LogLost { known, last } => {
+            format!("ends at {} without {}", shown(*last), shown(*known))
+        }
         RecoveryRefusal::LogTooShort { reach, last } => {
             format!("ends at {} before {}", shown(*last), shown(reach.zxid))
         }
@@ -118,6 +121,8 @@ struct PlanCase {
     base: &'static str,
     /// Newer snapshots that cannot be used, and how far the used one is fuzzy.
     reaches: &'static [&'static str],
+    /// A txn that was durable here.
+    known_last: Option<&'static str>,
     accept: Option<&'static str>,
     digest_mismatch: Option<DigestMismatch>,
     on_mismatch: OnDigestMismatch,
@@ -137,13 +142,14 @@ fn check(given: &PlanCase, log: &str, expected: &str) {
         .collect();
     let known: Vec<Zxid> = reaches.iter().map(|reach| reach.zxid).collect();
     let dir = Path::new("/log");
-    let log_files = LogFiles { dir, files: &files, after, until: None, known: &known };
+    let log_files = LogFiles { dir, files: &files, after, until: None, known: &known, open: None };
     let digest_mismatch = given.digest_mismatch;
     let found = RecoveryInput {
         is_fresh: log.is_empty() && after == Zxid::ZERO,
         log: log_files,
         pieces: &pieces,
         reaches: &reaches,
+        known_last: given.known_last.map(zxid),
         digest_mismatch,
     };
     let options = RecoverOptions {
@@ -178,6 +184,18 @@ fn a_log_without_faults() {
     check(&from("1/3"), "1/1: 1/1-1/5 2/1-2/3", "until 2/3, ends log.1/1[2]");
     check(&from("1/3"), "1/1: 1/1-1/5 torn | 2/1: 2/1", "until 2/1, ends log.2/1[1]");
     check(&from("1/3"), "1/1: 1/1-1/5 | 1/6: | 2/1: 2/1", "until 2/1, ends log.2/1[1]");
+}
+
+#[test]
+fn a_log_must_reach_what_was_durable_here() {
+    let given = |base, accept| PlanCase { known_last: Some("8"), accept, ..from(base) };
+    check(&given("0", None), "1: 1-7", "refuse: ends at 7 without 8");
+    check(&given("0", None), "1: 1-8", "until 8, ends log.1[1]");
+    check(&given("8", None), "", "until 8");
+    check(&given("5", None), "", "refuse: ends at 5 without 8");
+    check(&given("0", Some("7")), "1: 1-7", "until 7, ends log.1[1]; lost: ends at 7 without 8");
+    // Nothing is left at all: a member like that does not vote for other reasons.
+    check(&given("0", None), "", "until 0");
 }
 
 #[test]

@@ -548,12 +548,14 @@ proptest! {
     ) {
         let disk = disk();
         snapshot(&disk, &tree_at(0));
+        crate::recover_epochs(&disk, &dirs(), Zxid::ZERO).unwrap();
         disk.set_capacity(Some(capacity));
         let mut options = OPTIONS;
         if !pre_alloc {
             options.pre_alloc_bytes = 0;
         }
-        let mut log = crate::LogWriter::new(Arc::new(disk.clone()), DIR, Zxid::ZERO, options);
+        let mut log =
+            crate::LogWriter::new(Arc::new(disk.clone()), DIR, Zxid::ZERO, options).noted_in(DIR);
         let mut last = 0;
         for (records, bytes) in batches {
             for _ in 0..records {
@@ -563,10 +565,7 @@ proptest! {
             match log.flush(SyncMode::Sync) {
                 Ok(_) => {}
                 Err(AppendError::Full { .. }) => {
-                    let copy = MemoryDisk::new();
-                    for (name, content) in files(&disk) {
-                        copy.put(&dir().join(name), content);
-                    }
+                    let copy = copy_of(&disk);
                     prop_assert_eq!(crate::testing::recovered(&copy).tree.last_zxid(), log.last_zxid());
                     disk.set_capacity(None);
                     log.flush(SyncMode::Sync).unwrap();
@@ -577,6 +576,69 @@ proptest! {
         disk.crash(|_| false);
         prop_assert_eq!(crate::testing::recovered(&disk).tree.last_zxid(), Zxid(last));
     }
+}
+
+/// A member's directory with two log files; the second is ended or still open.
+fn member(starts: [i64; 2], last: i64, is_ended: bool) -> MemoryDisk {
+    let disk = disk();
+    snapshot(&disk, &tree_at(0));
+    disk.put(&dir().join("acceptedEpoch"), b"1".to_vec());
+    disk.put(&dir().join("currentEpoch"), b"1".to_vec());
+    crate::recover_epochs(&disk, &dirs(), Zxid::ZERO).unwrap();
+    let mut log = writer(&disk, Zxid::ZERO).noted_in(DIR);
+    write_batch(&mut log, starts[0], starts[1] - 1);
+    log.roll();
+    write_batch(&mut log, starts[1], last);
+    if is_ended {
+        log.roll();
+    }
+    disk
+}
+
+fn copy_of(disk: &MemoryDisk) -> MemoryDisk {
+    let copy = MemoryDisk::new();
+    for (name, content) in files(disk) {
+        copy.put(&dir().join(name), content);
+    }
+    copy
+}
+
+/// The copies of the epochs show that there was more.
+#[test]
+fn a_member_whose_newest_log_is_gone_or_has_lost_its_end_is_refused() {
+    for is_ended in [true, false] {
+        let disk = member([1, 6], 9, is_ended);
+        let path = log_path(6);
+        let whole = disk.content(&path).unwrap();
+        for bytes in 0..whole.len() {
+            disk.put(&path, whole[..bytes].to_vec());
+            assert!(
+                run(&copy_of(&disk), &RecoverOptions::default()).is_err(),
+                "{bytes}, {is_ended}"
+            );
+        }
+        disk.remove(&path).unwrap();
+        let message = refused(&disk);
+        assert!(message.contains("its newest log file is missing"), "{message}");
+        assert!(message.contains("acceptLossAfter=0x5"), "{message}");
+        let loss = RecoverOptions { accept_loss_after: Some(Zxid(5)), ..Default::default() };
+        assert_tree(&run(&disk, &loss).unwrap(), 5);
+        assert_tree(&recovered(&disk), 5);
+        disk.put(&path, whole);
+        assert_tree(&recovered(&disk), 9);
+    }
+}
+
+/// A damaged footer, or bytes behind the end, are not a lost end.
+#[test]
+fn a_newest_log_of_its_full_length_is_read() {
+    let disk = member([1, 6], 9, false);
+    let path = log_path(6);
+    let whole = disk.content(&path).unwrap();
+    disk.flip_bit(&path, whole.len() - 20, 1);
+    assert_tree(&recovered(&copy_of(&disk)), 9);
+    disk.put(&path, [&whole[..], &[0; 100]].concat());
+    assert_tree(&recovered(&disk), 9);
 }
 
 /// As much log as is decoded on another thread: the same tree, and the same refusal of damage.

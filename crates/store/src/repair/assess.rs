@@ -7,7 +7,7 @@ use herdsman_proto::Zxid;
 use super::gaps::{FoundGaps, LogFacts, PieceFate, find_gaps};
 use super::{Assessment, Damage, DamagedPlace, Gap, Irreparable};
 use crate::disk::{Dirs, Disk, TolerantDisk};
-use crate::epoch;
+use crate::epoch::{self, KnownLog};
 use crate::install::find_installing;
 use crate::log::pieces::{LogFiles, LogPiece, PieceContent, read_pieces};
 use crate::log::repeats::files_with;
@@ -82,6 +82,7 @@ pub fn assess_refusal(
             | RecoverError::InstallingDamaged(_)
             | RecoverError::Log { .. }
             | RecoverError::LogTooShort { .. }
+            | RecoverError::LogLost { .. }
             | RecoverError::Digest { .. }
             | RecoverError::Io { .. }
     );
@@ -153,7 +154,8 @@ impl ReadLog {
     ) -> Result<Self, RecoverError> {
         let after = base.tree.last_zxid();
         let files = files_with(disk, &dirs.log, &logs, after);
-        let log = LogFiles { dir: &dirs.log, files, after, until: None, known: &base.known };
+        let KnownLog { last: known_last, open } = epoch::known_log(disk, &dirs.data);
+        let log = LogFiles { dir: &dirs.log, files, after, until: None, known: &base.known, open };
         let tolerant = TolerantDisk::new(disk);
         // Decoding finds the txns that recovery could not apply.
         let mut pieces = read_pieces(&tolerant, &log, &mut |record| {
@@ -161,7 +163,7 @@ impl ReadLog {
         })?
         .pieces;
         name_unreadable(&tolerant, dirs, &mut pieces);
-        let reach = base.reach().max(epoch::last_known(disk, &dirs.data).unwrap_or(Zxid::ZERO));
+        let reach = base.reach().max(known_last.unwrap_or(Zxid::ZERO));
         let last_file = files.last().copied();
         let facts = LogFacts { base: after, known: &base.known, reach, last_file };
         let found = find_gaps(&pieces, facts).map_err(|fault| RecoverError::Log {
@@ -204,36 +206,38 @@ impl ReadLog {
 
     /// Describes what is damaged, and what is missing without a trace.
     fn places(&self, dirs: &Dirs) -> Vec<DamagedPlace> {
-        let mut places = Vec::new();
-        let mut more = 0;
-        for (piece, fate) in self.pieces.iter().zip(&self.found.fates) {
-            if *fate == PieceFate::Stays && !self.is_needed_header(piece) {
-                continue;
-            }
-            let why = match piece.content {
-                PieceContent::Damage { why, .. } => why.to_owned(),
-                PieceContent::Undecodable { zxid, error } => {
-                    format!("txn {zxid} cannot be decoded: {error}")
-                }
-                _ => continue,
-            };
-            if places.len() < PLACES_MAX {
-                let path = piece.file.path(&dirs.log);
-                places.push(DamagedPlace { path, offset: piece.start, why });
-            } else {
-                more += 1;
+        let pieces = || self.pieces.iter().zip(&self.found.fates);
+        let mut has_piece = vec![false; self.found.gaps.len()];
+        for (_, fate) in pieces() {
+            if let PieceFate::FilledBy(gap) = fate {
+                has_piece[*gap] = true;
             }
         }
-        for (index, gap) in self.found.gaps.iter().enumerate() {
-            if !self.found.fates.contains(&PieceFate::FilledBy(index)) {
-                places.push(missing_place(gap, dirs));
-            }
-        }
-        if let (Some(last), 1..) = (places.last_mut(), more) {
+        let is_damaged = |(piece, fate): &(&LogPiece, &PieceFate)| {
+            **fate != PieceFate::Stays || self.is_needed_header(piece)
+        };
+        let damaged = pieces().filter(is_damaged);
+        let damaged = damaged.filter_map(|(piece, _)| damaged_place(piece, dirs));
+        let missing = self.found.gaps.iter().zip(&has_piece).filter(|(_, has_piece)| !**has_piece);
+        let mut all = damaged.chain(missing.map(|(gap, _)| missing_place(gap, dirs)));
+        let mut places: Vec<DamagedPlace> = all.by_ref().take(PLACES_MAX).collect();
+        if let (Some(last), more @ 1..) = (places.last_mut(), all.count()) {
             last.why.push_str(&format!(" (and {more} more places)"));
         }
         places
     }
+}
+
+/// Describes a damaged piece.
+fn damaged_place(piece: &LogPiece, dirs: &Dirs) -> Option<DamagedPlace> {
+    let why = match piece.content {
+        PieceContent::Damage { why, .. } => why.to_owned(),
+        PieceContent::Undecodable { zxid, error } => {
+            format!("txn {zxid} cannot be decoded: {error}")
+        }
+        _ => return None,
+    };
+    Some(DamagedPlace { path: piece.file.path(&dirs.log), offset: piece.start, why })
 }
 
 /// Describes a gap without a damaged place: a file is missing, or was cut.

@@ -27,6 +27,7 @@ use super::assess::ReadLog;
 use super::gaps::PieceFate;
 use super::state::Repair;
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at};
+use crate::epoch::forget_open_log;
 use crate::install::find_installing;
 use crate::log::pieces::{LogPiece, PieceContent};
 use crate::names::{DAMAGED, LogName, SnapshotName};
@@ -138,7 +139,9 @@ pub fn plan_splice(
     let (snapshots, logs) = source.list()?;
     let base = source.base(&snapshots, &logs)?;
     let read = ReadLog::of(disk, dirs, &base, logs)?;
-    if read.is_damaged() {
+    if !read.is_damaged() {
+        plan.snapshots.clone_from(&read.damaged_snapshots);
+    } else {
         let mut planner = Planner::new(&read, repair);
         planner.place_records();
         plan.files = planner.files();
@@ -195,6 +198,10 @@ impl SplicePlan {
     /// Does it. See the module for what a crash leaves.
     pub fn carry_out(&self, disk: &dyn Disk, keep: KeepDamaged) -> Result<Spliced, SpliceError> {
         let mut spliced = Spliced::default();
+        // A file that is written again has another length. None that lacks its end comes here.
+        if !self.files.is_empty() {
+            forget_open_log(disk, &self.dirs.data).map_err(io_at(&self.dirs.data))?;
+        }
         let is_new = |file: &&FilePlan| !file.replaces;
         let (new, old): (Vec<_>, Vec<_>) = self.files.iter().partition(is_new);
         for file in new.into_iter().chain(old) {

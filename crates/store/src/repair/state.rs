@@ -84,7 +84,7 @@ impl Offer {
         }
     }
 
-    /// Adds the next record. Returns whether there is room for more. A record that was not asked for, is out of order
+    /// Adds the next record. Returns whether there is room for more; otherwise the rest need not be read. A record that was not asked for, is out of order
     /// or is not the txn that it should be is left out.
     pub fn push(&mut self, zxid: Zxid, payload: Bytes) -> bool {
         let last = self.records.last().map_or(self.after, |(zxid, _)| *zxid);
@@ -187,6 +187,9 @@ struct GapRepair {
     records: BTreeMap<Zxid, (ServerId, Bytes)>,
     /// All of it was found.
     is_filled: bool,
+    /// It is not known which txns are missing, and a peer has more than there is room for. As all of them must come
+    /// from one peer, no other answer helps.
+    is_too_large: bool,
 }
 
 impl GapRepair {
@@ -237,7 +240,8 @@ impl Repair {
     pub fn new(damage: Damage) -> Self {
         let start = |gap: &Gap| {
             let is_filled = gap.is_complete && gap.known.is_empty();
-            GapRepair { gap: gap.clone(), records: BTreeMap::new(), is_filled }
+            let (gap, records) = (gap.clone(), BTreeMap::new());
+            GapRepair { gap, records, is_filled, is_too_large: false }
         };
         let gaps = damage.gaps.iter().map(start).collect();
         Repair { damage, gaps, bytes: 0, is_too_large: false, peers: BTreeMap::new() }
@@ -255,7 +259,7 @@ impl Repair {
     pub fn wanted(&self) -> Vec<(Zxid, Zxid)> {
         let range = |it: &GapRepair| {
             let Gap { after, before, is_complete, .. } = it.gap;
-            if it.is_filled {
+            if it.is_filled || it.is_too_large {
                 return None;
             }
             if !is_complete {
@@ -286,6 +290,9 @@ impl Repair {
                 offered.accepted += gap.take_known(&offer, &mut self.bytes, &mut different);
                 let is_filled = gap.missing().next().is_none();
                 gap.is_filled = is_filled;
+            } else if offer.is_full {
+                let asked = (offer.after, Some(offer.before));
+                gap.is_too_large |= asked == (gap.gap.after, gap.gap.before);
             } else if answer.unbroken && !offer.is_partial {
                 offered.accepted += gap.take_all(&offer, &mut self.bytes, &mut different);
             }

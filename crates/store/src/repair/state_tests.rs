@@ -186,6 +186,19 @@ fn memory_is_bounded() {
     assert_eq!(repair.outstanding(&[PEER]).len(), OUTSTANDING_MAX);
 }
 
+/// All of it used to be asked for again in each round, from each peer, although it is never taken.
+#[test]
+fn what_does_not_fit_is_not_asked_for_again() {
+    let mut repair = repair(vec![gap(0, Some(9), &[], false), gap(9, Some(12), &[10, 11], true)]);
+    repair.bytes = REPAIR_BYTES_MAX - 10;
+    let mut offer = repair.offer_of(PEER, repair.wanted()[0]);
+    assert!(!offer.push(Zxid(1), bytes(1)));
+    repair.offer(offer, Answer::default());
+    assert_eq!(repair.irreparable(), Some(Irreparable::TooLarge));
+    // What is known can come from several peers, as far as there is room.
+    assert_eq!(repair.wanted(), [(Zxid(9), Zxid(12))]);
+}
+
 /// After a crash in the middle of a splice, a part of a gap is left.
 #[test]
 fn records_are_found_for_a_part_of_a_gap() {

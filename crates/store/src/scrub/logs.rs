@@ -127,6 +127,7 @@ impl Scrub {
             after: base,
             until: None,
             known: &listed.known,
+            open: None,
         };
         let pieces = match self.read_files(&log, listed.state) {
             Ok(pieces) => pieces,
@@ -219,7 +220,7 @@ impl Scrub {
         let files = &listed.files[index..listed.files.len().min(index + 2)];
         let until = files.get(1).map(|next| Zxid(next.zxid.0.saturating_sub(1)));
         let after = Zxid(name.zxid.0.saturating_sub(1).max(0));
-        let log = LogFiles { dir: &self.dirs.log, files, after, until, known: &[] };
+        let log = LogFiles { dir: &self.dirs.log, files, after, until, known: &[], open: None };
         let mut found = None;
         for _ in 0..CONFIRMATIONS {
             found = match self.read_files(&log, listed.state) {

@@ -11,13 +11,20 @@
 //! * All other voters have the same leader. What any of them had promised or acknowledged together with this server,
 //!   it did before it followed that leader.
 //!
+//! The votes of others count from the second message of each on. The first one may be the last one that it had sent to
+//! this server before it lost its data: servers repeat that when they connect, ours and Apache's. A vote from then does
+//! not show what was acknowledged afterwards. (That others have a leader may be old news, too. But if that leader has
+//! lost them, it takes nobody in; and where there has been another one, with this server among its followers, that one
+//! has told this server so, and repeats that.)
+//!
 //! Otherwise it goes on voting for itself, which no voter with a history adopts, and waits for the missing voters or
 //! for a leader that is elected without it. Of such a leader it is an observer until it is brought up to date.
 //!
 //! In an ensemble with Apache's servers only our own server keeps to this. Their notifications say all that it needs.
 
-use herdsman_proto::{LearnerKind, Notification, ServerId, Vote, Zxid};
+use herdsman_proto::{LearnerKind, Notification, ServerId, ServerState, Vote, Zxid};
 
+use super::search::Ballot;
 use super::{Election, Phase};
 use crate::io::Output;
 
@@ -37,7 +44,12 @@ impl Election {
 
     pub(super) fn note_history(&mut self, from: ServerId, message: &Notification) {
         let has_history = message.vote.epoch > 0 || message.vote.zxid > Zxid::ZERO;
-        self.has_heard_history |= has_history && self.electorate.is_voter(from);
+        if self.electorate.is_voter(from) {
+            self.has_heard_history |= has_history;
+            if !self.heard.insert(from) {
+                self.heard_again.insert(from);
+            }
+        }
     }
 
     /// Whether this server may vote for others, and act on a quorum for its vote.
@@ -76,7 +88,12 @@ impl Election {
 
     fn has_heard_all_others(&self) -> bool {
         let Phase::Looking(search) = &self.phase else { return false };
-        self.others().all(|id| search.in_round.contains_key(&id))
+        // Who has settled in another round meanwhile is not known to be still of its last vote in this one.
+        let is_valid = |id: &ServerId, ballot: &Ballot| {
+            ballot.state != ServerState::Looking || !search.settled.contains_key(id)
+        };
+        let has_voted = |id| search.in_round.get(&id).is_some_and(|ballot| is_valid(&id, ballot));
+        self.others().all(|id| self.heard_again.contains(&id) && has_voted(id))
     }
 
     fn all_others_follow(&self, leader: ServerId) -> bool {

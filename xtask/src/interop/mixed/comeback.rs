@@ -1,5 +1,5 @@
 //! Servers that stop and rejoin: with their data (DIFF), with nothing (SNAP), with more than the other servers have
-//! (TRUNC), and with a damaged log.
+//! (TRUNC), and with a damaged log ([`damaged`]).
 
 use std::fs;
 use std::path::Path;
@@ -7,11 +7,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 
+use super::damaged;
 use super::{FOLLOWERS, LEADER, OBSERVERS, REMEMBERED, SESSION_TIMEOUT_MS};
-use crate::damage;
 use crate::ensemble::Ensemble;
 use crate::load::{self, History, Load};
-use crate::server::Program;
 use crate::server_log::{self, Sync};
 use crate::verdict;
 use crate::wire::{Op, Session};
@@ -22,8 +21,6 @@ const PROGRESS: u64 = 50;
 const PROGRESS_MAX: Duration = Duration::from_secs(30);
 /// In the names of nodes that must never be committed.
 const NEVER: &str = "never-to-be-committed";
-/// More than one record, and too few for a snapshot.
-const WRITES_BEFORE_DAMAGE: usize = 10;
 const LOGGED_MAX: Duration = Duration::from_secs(5);
 const TRUNC_TRIES_MAX: usize = 5;
 
@@ -35,7 +32,7 @@ pub fn everything(ensemble: &mut Ensemble) -> Result<History> {
     came_back?;
     with_nothing(ensemble)?;
     with_too_much(ensemble).context("a leader that logged txns that no other server has")?;
-    with_damage(ensemble).context("a follower with a damaged log")?;
+    damaged::everything(ensemble).context("a server with a damaged log")?;
     Ok(history)
 }
 
@@ -148,30 +145,6 @@ fn is_logged(data_dir: &Path) -> Result<bool> {
         }
     }
     Ok(false)
-}
-
-/// A follower of ours whose log is damaged heals, whoever leads and follows: with records of our other servers, or with
-/// a tree from the leader.
-fn with_damage(ensemble: &mut Ensemble) -> Result<()> {
-    for id in FOLLOWERS {
-        if ensemble.member(id).program() != Program::Herdsman {
-            continue;
-        }
-        let mut session = Session::connect(ensemble.member(LEADER).address(), SESSION_TIMEOUT_MS)?;
-        for number in 0..WRITES_BEFORE_DAMAGE {
-            session.ok(&Op::set_data("/m", Some(format!("{id}-{number}").as_bytes()), -1))?;
-        }
-        session.close()?;
-        // So that all of it is in its log.
-        let mut session = Session::connect(ensemble.member(id).address(), SESSION_TIMEOUT_MS)?;
-        session.sync()?;
-        session.close()?;
-        ensemble.member_mut(id).kill()?;
-        damage::damage_newest_log(&ensemble.member(id).data_dir())?;
-        ensemble.start(id)?;
-        verdict::equal_nodes(ensemble)?;
-    }
-    Ok(())
 }
 
 fn ensure_dropped(ensemble: &Ensemble) -> Result<()> {

@@ -6,6 +6,7 @@
 //! apache` runs the same with Apache's servers only, which shows that the test itself is correct.
 
 mod comeback;
+mod damaged;
 pub(super) mod exchange;
 mod rolling;
 
@@ -90,7 +91,8 @@ fn live(combination: &Combination, program: Program, name: &str) -> Result<()> {
     exchange::everything(&ensemble)?;
     println!("        {name}: servers stop and rejoin");
     let history = comeback::everything(&mut ensemble)?;
-    verdict::judge(&mut ensemble, Severity::OneAtATime, |nodes| history.check(nodes))
+    verdict::judge(&mut ensemble, Severity::OneAtATime, |nodes| history.check(nodes))?;
+    damaged::ensure_clean(&ensemble)
 }
 
 /// Leaders remember this many transactions and look for no more in their files: a server that lacks fewer

@@ -3,6 +3,7 @@
 //! In: the files as they are now, which are only looked at. Out: a line that says what goes and when. It matters
 //! where a server takes over a directory from Apache's, which keeps every file unless it is told otherwise.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::io;
 use std::time::Duration;
@@ -49,6 +50,8 @@ impl PurgeForecast {
             plan_purge_of(disk, dirs, purge.snapshots_kept as usize, None)?;
         let mut forecast =
             PurgeForecast { purge, snapshots: Part::default(), logs: Part::default() };
+        let snapshots: BTreeSet<SnapshotName> = snapshots.into_iter().collect();
+        let logs: BTreeSet<LogName> = logs.into_iter().collect();
         for entry in disk.list(&dirs.data)? {
             if let Some(name) = SnapshotName::parse(&entry.name) {
                 forecast.snapshots.add(snapshots.contains(&name), entry.bytes);

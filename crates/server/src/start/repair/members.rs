@@ -107,7 +107,12 @@ impl Members {
             Err(failure) => Said::Nothing(failure.to_string()),
             Ok(mut connection) => {
                 match fetch_all(&mut connection, self.me, id, repair, is_wanted) {
-                    Ok(said) => said,
+                    Ok(Some(said)) => said,
+                    Ok(None) => self.ask_for_state(connection, id, is_wanted),
+                    // It may be looking for the first record in a large file; what it does is known at once.
+                    Err(failure) if failure.kind() == io::ErrorKind::TimedOut => {
+                        self.ask_for_state(connection, id, is_wanted)
+                    }
                     Err(failure) if closes_without_answer(&failure) && is_wanted() => {
                         self.ask_for_leader(id, is_wanted)
                     }
@@ -116,6 +121,20 @@ impl Members {
             }
         };
         self.said.insert(id, said);
+    }
+
+    /// Asks a member for nothing but its state, on another connection than the one on which it sends records.
+    fn ask_for_state(&self, old: MemberConnection, id: ServerId, is_wanted: &IsWanted<'_>) -> Said {
+        drop(old);
+        let mut ignore = |_, _| ControlFlow::Continue(());
+        let fetched = self
+            .network
+            .dial_member(id, DIAL_LIMIT)
+            .and_then(|mut it| it.fetch(state_request(self.me), is_wanted, &mut ignore));
+        match fetched {
+            Ok(fetched) => Said::State(fetched.state, Chain::Broken),
+            Err(failure) => Said::Nothing(failure.to_string()),
+        }
     }
 
     /// Whether a member was found a moment ago not to know FETCH.
@@ -147,35 +166,45 @@ impl Members {
 }
 
 /// Fetches all missing ranges, or none, if records cannot repair what is damaged: then only the state is asked for.
+/// `None` if there was no room for a record: the connection is of no use then.
 fn fetch_all(
     connection: &mut MemberConnection,
     me: ServerId,
     peer: ServerId,
     repair: &mut Repair,
     is_wanted: &IsWanted<'_>,
-) -> io::Result<Said> {
-    let mut ranges = repair.wanted();
-    if ranges.is_empty() {
-        ranges.push((Zxid::ZERO, Zxid(1)));
+) -> io::Result<Option<Said>> {
+    let ranges = repair.wanted().into_iter().take(RANGES_MAX);
+    let mut requests: Vec<_> =
+        ranges.map(|(after, before)| FetchRequest { from: me, after, before }).collect();
+    if requests.is_empty() {
+        requests.push(state_request(me));
     }
     let mut said = Said::NoFetch;
-    for (after, before) in ranges.into_iter().take(RANGES_MAX) {
-        let mut offer = repair.offer_of(peer, (after, before));
+    for request in requests {
+        let mut offer = repair.offer_of(peer, (request.after, request.before));
         let mut has_room = true;
-        let request = FetchRequest { from: me, after, before };
         let fetched = connection.fetch(request, is_wanted, &mut |zxid, payload| {
-            // The rest is read all the same, up to the end of the answer.
-            has_room = has_room && offer.push(zxid, payload);
-            ControlFlow::Continue(())
-        })?;
-        let Fetched { chain, state, damaged, .. } = fetched;
+            has_room = offer.push(zxid, payload);
+            if has_room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        });
+        if !has_room {
+            repair.offer(offer, Answer::default());
+            return Ok(None);
+        }
+        let Fetched { chain, state, damaged, .. } = fetched?;
         said = Said::State(state, chain);
         if chain == Chain::Busy {
             break;
         }
         repair.offer(offer, Answer { unbroken: chain == Chain::Unbroken, damaged });
     }
-    Ok(said)
+    Ok(Some(said))
+}
+
+/// Asks for no record.
+fn state_request(me: ServerId) -> FetchRequest {
+    FetchRequest { from: me, after: Zxid::ZERO, before: Zxid(1) }
 }
 
 /// How a server ends a connection whose first packet it does not know.
@@ -187,4 +216,73 @@ fn closes_without_answer(failure: &io::Error) -> bool {
             | io::ErrorKind::ConnectionAborted
             | io::ErrorKind::BrokenPipe
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+
+    use herdsman_config::{Config, Mode, Role, SystemProperties};
+    use herdsman_proto::QuorumPacket;
+    use herdsman_store::repair::RecordId;
+    use herdsman_store::{Damage, Gap};
+
+    use super::*;
+    use crate::start::network::network_settings;
+
+    const ME: ServerId = ServerId(1);
+    const OTHER: ServerId = ServerId(2);
+
+    /// A network of two members, the other one at this port.
+    fn network(port: u16, silence_max: Duration) -> Arc<QuorumNetwork> {
+        let text = format!("server.1=127.0.0.1:1:2\nserver.2=127.0.0.1:{port}:3");
+        let mut config =
+            Config::standalone_default(&SystemProperties::new()).expect("defaults").config;
+        config.mode = Mode::Ensemble { my_id: ME, role: Role::Participant };
+        config.quorum.membership = Membership::parse_text(&text).unwrap();
+        let settings = network_settings(&config).unwrap();
+        let settings = herdsman_quorum::NetworkSettings { init_limit: silence_max, ..settings };
+        Arc::new(QuorumNetwork::new(settings))
+    }
+
+    fn missing_txn() -> Repair {
+        let known = vec![RecordId::of(Zxid(8))];
+        let gap = Gap { after: Zxid(7), before: Some(Zxid(9)), known, is_complete: true };
+        let (good, end) = (Zxid(7), Some(Zxid(9)));
+        Repair::new(Damage { good, gaps: vec![gap], end, needs_tree: None, places: Vec::new() })
+    }
+
+    fn accept(listener: &TcpListener) -> TcpStream {
+        let (mut stream, _) = listener.accept().unwrap();
+        // The header of FETCH, and two numbers.
+        stream.read_exact(&mut [0; 4 + 8 + 4 + 16 + 4]).unwrap();
+        stream
+    }
+
+    /// It looked like a member that is down, so a damaged server never joined the leader.
+    #[test]
+    fn a_member_that_is_slow_to_find_records_says_what_it_does() {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let network = network(address.port(), Duration::from_secs(1));
+        let membership = Membership::default();
+        let mut members = Members::new(network, ME, &membership, 0);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let slow = accept(&listener);
+                let mut second = accept(&listener);
+                let (state, chain) = (MemberState::LeadingQuorum, Chain::Broken);
+                let fetched = Fetched { last_zxid: Zxid(9), chain, state, damaged: Vec::new() };
+                let mut bytes = Vec::new();
+                QuorumPacket::Fetched(fetched).encode(&mut bytes);
+                second.write_all(&bytes).unwrap();
+                drop(slow);
+            });
+            members.ask(OTHER, &mut missing_txn(), &|| true);
+            // In case that nobody has asked a second time.
+            drop(TcpStream::connect(address));
+        });
+        assert_eq!(members.reports_leader(), Some(OTHER));
+    }
 }

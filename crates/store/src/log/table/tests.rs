@@ -150,7 +150,7 @@ pub(super) fn read(first: i64, content: Vec<u8>) -> Reading {
 pub(super) fn read_file(disk: &MemoryDisk, first: i64) -> Reading {
     let files = [LogName { zxid: Zxid(first) }];
     let after = Zxid(first - 1);
-    let log = LogFiles { dir: dir(), files: &files, after, until: None, known: &[] };
+    let log = LogFiles { dir: dir(), files: &files, after, until: None, known: &[], open: None };
     let found = read_pieces(disk, &log, &mut |_| Ok(())).unwrap();
     let mut reading = Reading { is_complete: true, ..Reading::default() };
     for piece in &found.pieces {

@@ -60,6 +60,11 @@ pub(in crate::log) fn judge(reader: &RecordReader, file_bytes: u64) -> io::Resul
     })
 }
 
+/// Whether a file ends with a footer.
+pub(in crate::log) fn has_footer(file: &dyn ReadFile, file_bytes: u64) -> io::Result<bool> {
+    Ok(read_footer(file, file_bytes)?.is_some())
+}
+
 /// The footer in the last bytes of a file.
 pub(super) fn read_footer(file: &dyn ReadFile, file_bytes: u64) -> io::Result<Option<Footer>> {
     let Some(position) = file_bytes.checked_sub(super::FOOTER_BYTES) else {
