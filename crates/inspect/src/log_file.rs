@@ -32,6 +32,13 @@ pub(crate) enum LogItem<'a> {
         /// What is wrong.
         error: DecodeError,
     },
+    /// A record that repeats the zxid of the txn before it: Apache's, for a request that it could not decode.
+    Repeat {
+        /// Where it starts.
+        offset: u64,
+        /// The zxid.
+        zxid: Zxid,
+    },
     /// Bytes that are neither a record nor a torn write.
     Damage(DamagedRange),
     /// The beginning of a record that was never completed.
@@ -75,8 +82,10 @@ pub(crate) type VisitLogItem<'a> = dyn FnMut(&LogItem<'_>) -> Result<()> + 'a;
 /// Totals of a log file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct LogTotals {
-    /// Records with a valid checksum.
+    /// Records of txns with a valid checksum.
     pub(crate) records: u64,
+    /// Records that repeat a zxid.
+    pub(crate) repeats: u64,
     /// The first one's zxid.
     pub(crate) first: Option<Zxid>,
     /// The last one's zxid.
@@ -89,8 +98,19 @@ pub(crate) struct LogTotals {
 
 /// Reads a whole log. Fails if it cannot be read or is something else.
 pub(crate) fn read_log(path: &Path, visit: &mut VisitLogItem<'_>) -> Result<LogTotals> {
+    read_log_after(None, path, visit)
+}
+
+/// The same for a file that follows this txn: its first record may repeat the txn's zxid.
+pub(crate) fn read_log_after(
+    before: Option<Zxid>,
+    path: &Path,
+    visit: &mut VisitLogItem<'_>,
+) -> Result<LogTotals> {
     let unreadable = || format!("cannot read {}", path.display());
     let mut reader = RecordReader::open(&RealDisk, path).with_context(unreadable)?;
+    let before = before.or_else(|| log_name(path).map(|name| Zxid(name.zxid.0.saturating_sub(1))));
+    before.into_iter().for_each(|before| reader.starts_after(before));
     let mut totals = LogTotals { file_bytes: reader.file_bytes(), ..LogTotals::default() };
     loop {
         read_records(&mut reader, &mut totals, visit)
@@ -132,14 +152,20 @@ fn read_records(
     totals: &mut LogTotals,
     visit: &mut VisitLogItem<'_>,
 ) -> std::io::Result<Option<anyhow::Error>> {
-    while let Some(record) = reader.next_record()? {
-        let (offset, zxid) = (record.offset, record.zxid);
+    while let Some(record) = reader.next_stored()? {
+        let (offset, zxid, is_repeat) = (record.offset, record.zxid, record.is_repeat);
         let visited = match Entry::decode(record.payload) {
+            Ok(_) if is_repeat => visit(&LogItem::Repeat { offset, zxid }),
             Ok(entry) => visit(&LogItem::Txn { offset, entry: &entry }),
             Err(error) => visit(&LogItem::Unknown { offset, zxid, error }),
         };
         if let Err(error) = visited {
             return Ok(Some(error));
+        }
+        if is_repeat {
+            totals.repeats += 1;
+            totals.used_bytes = reader.offset();
+            continue;
         }
         totals.records += 1;
         totals.first.get_or_insert(zxid);

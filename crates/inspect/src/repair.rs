@@ -130,6 +130,14 @@ fn suspend_voting(location: &Location, disk: &ToolDisk, console: &mut Console<'_
     ))
 }
 
+/// Notes that txns may be given up.
+fn give_up_rest(location: &Location, disk: &ToolDisk, console: &mut Console<'_>) -> Result<()> {
+    suspend_voting(location, disk, console)?;
+    // Txns that are given up on purpose are not missing.
+    lower_last_known(disk, &location.dirs.data, Zxid::ZERO)?;
+    Ok(())
+}
+
 /// Verifies the directory after a repair. If there are no logs, the repair had to remove them.
 fn verified(location: &Location, console: &mut Console<'_>) -> Result<Outcome> {
     let mut verdict = Verdict::default();
@@ -189,9 +197,7 @@ impl RepairArguments {
         }
         console.set_changed("the repair continues");
         if !plan.lost.is_empty() {
-            suspend_voting(&location, &disk, console)?;
-            // Txns that are given up on purpose are not missing.
-            lower_last_known(&disk, &location.dirs.data, Zxid::ZERO)?;
+            give_up_rest(&location, &disk, console)?;
         }
         plan.carry_out(&location, disk, console)?;
         report_other_owner(&location, console)?;
@@ -223,6 +229,9 @@ impl RepairArguments {
             return Ok(Outcome::Problems);
         }
         console.set_changed("the repair continues");
+        if plan.ends_as_a_source() {
+            give_up_rest(location, &disk, console)?;
+        }
         plan.carry_out(location, disk, console)?;
         report_other_owner(location, console)?;
         Ok(from::outcome(plan.is_complete(), verified(location, console)?))

@@ -386,6 +386,22 @@ impl Entry {
         Ok(Entry { header, txn, digest })
     }
 
+    /// Whether this may be a record that repeats the zxid of the txn before it. Apache's leader logs a request that it
+    /// cannot decode as an error txn, with the zxid that it gave last (the last `catch` of
+    /// `PrepRequestProcessor.pRequestHelper`). Such a record changes nothing. Other txns with the same error have a zxid
+    /// of their own, so only what comes before tells the two apart.
+    #[must_use]
+    pub fn may_repeat_zxid(payload: &[u8]) -> bool {
+        const ERROR_BYTES: usize = 36;
+        if payload.len() != ERROR_BYTES {
+            return false;
+        }
+        let mut reader = JuteReader::new(payload);
+        let header = Self::decode_header(&mut reader);
+        header.is_ok_and(|(_, op)| op == OpCode::Error.code())
+            && reader.int() == Ok(ErrorCode::MarshallingError as i32)
+    }
+
     /// Reads the header and the raw type.
     pub fn decode_header(reader: &mut JuteReader<'_>) -> Result<(TxnHeader, i32)> {
         let header = TxnHeader {

@@ -18,8 +18,10 @@
 //!   counts. If `acceptedEpoch` is larger, Apache has run here: then the copy is older, and does not count. If
 //!   `currentEpoch` is larger, and the log has no txn of that epoch, Apache may have run here, or a bit was flipped: then
 //!   voting is suspended;
-//! - anything else means that the files are from different times, and a server that has forgotten what it
-//!   promised could elect a second leader. It is refused.
+//! - anything else means that one of the files is damaged, or that they are from different times: a server that has
+//!   forgotten what it promised could elect a second leader. So voting is suspended, and the epochs are those that the
+//!   log shows. A `currentEpoch` that is larger than `acceptedEpoch` is not believed: if it was damaged, a server that
+//!   took it for its promise could never join a leader again.
 //!
 //! Apache: `QuorumPeer.readLongFromFile`, `loadDataBase`. It refuses the second case, unless
 //! `currentEpoch.tmp` was left behind by the very crash; we take that file for the epoch too, so the
@@ -108,32 +110,6 @@ pub enum EpochError {
         on_disk: u32,
         /// The epoch to be written.
         epoch: u32,
-    },
-    /// The log is ahead of the epoch.
-    #[error(
-        "{path} says epoch {current}, but the last txn is {last_zxid} of epoch {epoch}, which this server has never promised to follow. The epoch files are older than the log: restore both from the same backup as the log, or, in an ensemble that has a leader, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server then copies everything from the leader",
-        path = path.display(), epoch = last_zxid.epoch()
-    )]
-    BehindLog {
-        /// Which file.
-        path: PathBuf,
-        /// The epoch in it.
-        current: u32,
-        /// The epoch of the log.
-        last_zxid: Zxid,
-    },
-    /// A server follows only what it has promised to follow.
-    #[error(
-        "{path} says {accepted}, less than currentEpoch, which says {current}: one of the two is from another time. Restore both from one backup, or, in an ensemble that has a leader, move both version-2 directories aside and start with -Dzookeeper.db.autocreate=false: the server then copies everything from the leader",
-        path = path.display()
-    )]
-    AcceptedBehindCurrent {
-        /// The file `acceptedEpoch`.
-        path: PathBuf,
-        /// The epoch in it.
-        accepted: u32,
-        /// The epoch in `currentEpoch`.
-        current: u32,
     },
 }
 
@@ -288,7 +264,7 @@ fn find_epoch(disk: &dyn Disk, dir: &Path, file: EpochFile) -> Result<Found, Epo
 
 /// Reads both files when a server of an ensemble starts; `last_zxid` is the recovered tree's. A missing or damaged
 /// file is restored from its copy. Without a copy it is created again; then a server that has been in an epoch has
-/// forgotten what it promised, and must not vote.
+/// forgotten what it promised, and must not vote. Nor must one whose files contradict each other or the log.
 pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<Epochs, EpochError> {
     let dir = &dirs.data;
     let found_current = find_epoch(disk, dir, EpochFile::Current)?;
@@ -303,26 +279,31 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
         }
         None => found_current.epoch(),
     };
-    let current = current_epoch(disk, dir, (current, accepted), last_zxid)?;
-    let accepted = accepted.unwrap_or(current);
-    if accepted < current {
-        return Err(EpochError::AcceptedBehindCurrent {
-            path: dir.join(EpochFile::Accepted.name()),
-            accepted,
-            current,
-        });
-    }
-    match copy {
-        None => suspend_without_copy(disk, dirs, (found_current, found_accepted), accepted)?,
+    let followed = current_epoch(disk, dir, (current, accepted), last_zxid)?;
+    let is_promised = accepted.is_none_or(|accepted| accepted >= followed.epoch);
+    let current = if is_promised { followed.epoch } else { last_zxid.epoch() };
+    let accepted = accepted.unwrap_or(current).max(current);
+    let contradiction = match (followed.is_shown, is_promised) {
+        (false, _) => Some("the epoch files are older than the log"),
+        (true, false) => Some("acceptedEpoch is less than currentEpoch"),
+        (true, true) => None,
+    };
+    let lost = match copy {
+        None => lost_file((found_current, found_accepted), accepted),
+        Some(_) => None,
+    };
+    if let Some(lost) = lost.or(contradiction) {
+        let reason = format!("{lost}, but this server has been in epoch {accepted}");
+        voting::suspend(disk, dirs, &reason)?;
+    } else if let Some(copy) = copy
+        && copy.current < current
+        && last_zxid.epoch() < current
+    {
         // Apache has run here and has followed the epoch; or a bit was flipped, and then this server would be elected
         // although others have followed later epochs than it has. The log may show which.
-        Some(copy) if copy.current < current && last_zxid.epoch() < current => {
-            let path = dir.join(EpochFile::Current.name());
-            let reason =
-                format!("{} says {current}, and its copy {}", path.display(), copy.current);
-            voting::suspend(disk, dirs, &reason)?;
-        }
-        Some(_) => {}
+        let path = dir.join(EpochFile::Current.name());
+        let reason = format!("{} says {current}, and its copy {}", path.display(), copy.current);
+        voting::suspend(disk, dirs, &reason)?;
     }
     for (file, found, epoch) in [
         (EpochFile::Accepted, found_accepted, accepted),
@@ -342,14 +323,9 @@ pub fn recover_epochs(disk: &dyn Disk, dirs: &Dirs, last_zxid: Zxid) -> Result<E
     Ok(Epochs { current, accepted })
 }
 
-/// Suspends voting if an epoch is lost and there is no copy of it.
-fn suspend_without_copy(
-    disk: &dyn Disk,
-    dirs: &Dirs,
-    (current, accepted): (Found, Found),
-    epoch: u32,
-) -> Result<(), EpochError> {
-    let lost = match (current, accepted) {
+/// What is lost of the files, if something is.
+fn lost_file((current, accepted): (Found, Found), epoch: u32) -> Option<&'static str> {
+    match (current, accepted) {
         (Found::Unreadable, _) => Some("currentEpoch is damaged"),
         (_, Found::Unreadable) => Some("acceptedEpoch is damaged"),
         _ if epoch == 0 => None,
@@ -357,36 +333,37 @@ fn suspend_without_copy(
         (Found::Missing, Found::Missing) => Some("currentEpoch and acceptedEpoch are missing"),
         (Found::Missing, Found::Epoch(_)) => Some("currentEpoch is missing"),
         (Found::Epoch(_), Found::Missing) => Some("acceptedEpoch is missing"),
-    };
-    let Some(lost) = lost else { return Ok(()) };
-    let reason = format!("{lost}, but this server has been in epoch {epoch}");
-    Ok(voting::suspend(disk, dirs, &reason)?)
+    }
 }
 
-/// The epoch that was followed last, if the files and the log agree.
+/// The epoch that was followed last.
+struct Followed {
+    epoch: u32,
+    /// The files show it, or are lost; otherwise only the log does.
+    is_shown: bool,
+}
+
+/// The epoch that was followed last: that of the log, if the files say less.
 fn current_epoch(
     disk: &dyn Disk,
     dir: &Path,
     (current, accepted): (Option<u32>, Option<u32>),
     last_zxid: Zxid,
-) -> Result<u32, EpochError> {
+) -> Result<Followed, EpochError> {
     let log_epoch = last_zxid.epoch();
     let reaches_log = |epoch: &u32| *epoch >= log_epoch;
+    let shown = |epoch| Followed { epoch, is_shown: true };
     let Some(current) = current else {
-        return Ok(log_epoch);
+        return Ok(shown(log_epoch));
     };
     if reaches_log(&current) {
-        return Ok(current);
+        return Ok(shown(current));
     }
     if accepted.is_some_and(|accepted| reaches_log(&accepted)) {
-        return Ok(log_epoch);
+        return Ok(shown(log_epoch));
     }
-    let path = dir.join(EpochFile::Current.name());
-    read_temporary(disk, dir)?.filter(reaches_log).ok_or(EpochError::BehindLog {
-        path,
-        current,
-        last_zxid,
-    })
+    let written = read_temporary(disk, dir)?.filter(reaches_log);
+    Ok(written.map_or(Followed { epoch: log_epoch, is_shown: false }, shown))
 }
 
 /// The value that `currentEpoch` was about to get before a crash.

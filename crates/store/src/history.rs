@@ -33,8 +33,9 @@ use crate::disk::{Dirs, Disk, IoErrorAt, io_at};
 use crate::log::ending::{LogDamage, RecordsEnd, classify};
 use crate::log::pieces::DAMAGES_PER_FILE_MAX;
 use crate::log::record::RecordReader;
+use crate::log::repeats::txn_before;
 use crate::log::walk::follows_through;
-use crate::names::{list_damaged_logs, list_logs, list_snapshots};
+use crate::names::{LogName, list_damaged_logs, list_logs, list_snapshots};
 use crate::recover::RecoverError;
 
 /// Limits of what is kept. If either is 0, nothing is kept or read.
@@ -72,10 +73,11 @@ pub fn read_history(
     let files = list_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
     let damaged = list_damaged_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
     let names = files.iter().chain(&damaged).map(|name| name.zxid);
+    let names = names.filter(|zxid| zxid.counter() > 0);
     let wanted = WantedTxns { last, known: snapshots.iter().copied().chain(names).collect() };
     let mut window = Window::new(limits);
     for file in files.iter().rev() {
-        match read_piece(disk, &file.path(&dirs.log), &wanted, window.room()) {
+        match read_piece(disk, &dirs.log, *file, &wanted, window.room()) {
             Ok(piece) => {
                 if !window.prepend(piece, &wanted) {
                     break;
@@ -209,12 +211,15 @@ impl Window {
 /// Reads the last txns of a file up to the requested one. The window starts again after damage.
 fn read_piece(
     disk: &dyn Disk,
-    path: &Path,
+    dir: &Path,
+    name: LogName,
     wanted: &WantedTxns,
     room: HistoryLimits,
 ) -> Result<Window, IoErrorAt> {
     let mut piece = Window::new(room);
+    let path = &name.path(dir);
     let mut reader = RecordReader::open(disk, path).map_err(io_at(path))?;
+    txn_before(disk, dir, name)?.into_iter().for_each(|before| reader.starts_after(before));
     for _ in 0..DAMAGES_PER_FILE_MAX {
         while let Some(record) = reader.next_record().map_err(io_at(path))? {
             if record.zxid > wanted.last {

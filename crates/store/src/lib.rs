@@ -65,7 +65,9 @@ pub use recover::{
     ServerKind, recover,
 };
 pub use reload::{ReloadError, ReloadImpossible, load_as_of, truncate, truncate_and_reload};
-pub use repair::{Assessment, Damage, Gap, Repair, assess, read_records, splice};
+pub use repair::{
+    Assessment, Damage, Gap, Irreparable, Repair, assess, assess_refusal, read_records, splice,
+};
 pub use scrub::{
     DataFile, Finding, LogState, Scrub, ScrubError, ScrubHost, ScrubReport, ScrubScope,
 };

@@ -17,6 +17,7 @@ pub mod lost;
 pub mod pieces;
 pub mod range;
 pub mod record;
+pub(crate) mod repeats;
 mod search;
 pub mod table;
 pub mod truncate;

@@ -47,7 +47,8 @@ use crate::disk::{Dirs, Disk, TolerantDisk, io_at};
 use crate::epoch::{self, KnownLog};
 use crate::install::{clear_and_name, find_installing};
 use crate::log::pieces::LogFiles;
-use crate::log::walk::{LogWalkError, files_needed};
+use crate::log::repeats::files_with;
+use crate::log::walk::LogWalkError;
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::repair::name_unreadable;
 use crate::snapshot::Trailer;
@@ -419,7 +420,7 @@ impl RecoverySource<'_> {
     ) -> Result<(Recovered, RecoveryPlan), RecoverError> {
         let after = base.tree.last_zxid();
         let mut digests = DigestCheck::new(&base);
-        let files = files_needed(logs, after);
+        let files = files_with(self.disk, &self.dirs.log, logs, after);
         let (until, KnownLog { last: known_last, open }) = match to {
             ReplayTo::End(known) => (None, known),
             ReplayTo::Txn(until) => (Some(until), KnownLog::default()),

@@ -44,8 +44,8 @@ use std::path::PathBuf;
 use herdsman_proto::Zxid;
 
 pub use crate::log::lost::RecordId;
-pub use assess::assess;
 pub(crate) use assess::name_unreadable;
+pub use assess::{assess, assess_refusal};
 pub use records::{RecordsBetween, read_records};
 pub use splice::{KeepDamaged, SpliceError, SplicePlan, Spliced, plan_splice, splice};
 pub use state::{
@@ -71,8 +71,8 @@ pub struct Damage {
     pub gaps: Vec<Gap>,
     /// The last txn that was here, readable or not; `None` if that is not known.
     pub end: Option<Zxid>,
-    /// No snapshot can be used: only a leader's tree helps.
-    pub needs_tree: bool,
+    /// Why only a leader's tree helps, if that is so whatever records others have.
+    pub needs_tree: Option<Irreparable>,
     /// What is wrong, for people.
     pub places: Vec<DamagedPlace>,
 }

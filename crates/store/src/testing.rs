@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
+use herdsman_proto::txn::{CreateKind, CreateTxn, Entry, TxnDigest};
 use herdsman_proto::{Acl, Perms, SessionId, StatPersisted, Txn, TxnHeader, Zxid};
 use herdsman_tree::{Dump, Tree, TreeOptions};
 
@@ -64,6 +64,12 @@ pub(crate) fn create(zxid: i64, bytes: usize) -> Entry {
     }
 }
 
+/// What Apache logs for a request that it cannot decode.
+pub(crate) fn undecodable(zxid: i64) -> Entry {
+    let txn = Txn::error(herdsman_proto::ErrorCode::MarshallingError);
+    Entry { txn, digest: None, ..create(zxid, 0) }
+}
+
 /// A txn that gives `path` other data.
 pub(crate) fn set_data(zxid: i64, path: &str) -> Entry {
     let data = Some(Arc::from(zxid.to_be_bytes()));
@@ -118,6 +124,16 @@ pub(crate) fn tree_of(entries: &[Entry]) -> Tree {
 /// Creates, one after the other.
 pub(crate) fn creates(zxids: impl IntoIterator<Item = i64>) -> Vec<Entry> {
     zxids.into_iter().map(|zxid| create(zxid, 40)).collect()
+}
+
+/// The same txns, each with the digest of the tree after it.
+pub(crate) fn with_digests(mut entries: Vec<Entry>) -> Vec<Entry> {
+    let mut tree = tree_of(&[]);
+    for entry in &mut entries {
+        tree.replay(entry);
+        entry.digest = Some(TxnDigest { version: TxnDigest::VERSION, tree_digest: tree.digest() });
+    }
+    entries
 }
 
 /// Txns of an epoch.

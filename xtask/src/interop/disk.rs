@@ -44,6 +44,7 @@ pub fn run(program: Program) -> Result<()> {
     fixtures(program)?;
     if program == Program::Herdsman {
         interrupted_restore()?;
+        persist_tables()?;
     }
     for case in CASES {
         let work = paths::fresh_dir(&format!("disk-{}-{}", program.name(), case.name))?;
@@ -76,6 +77,40 @@ fn fixtures(program: Program) -> Result<()> {
         println!("ok      fixtures/{name}, opened by {program:?}");
     }
     Ok(())
+}
+
+/// Apache opens logs that end with a persist table, which it does not know: one that is written and one that was ended.
+fn persist_tables() -> Result<()> {
+    let fixture = paths::root().join("fixtures/herdsman/table");
+    ensure!(persist_tables_in(&fixture)? == (2, 2), "the logs have no persist tables");
+    let data_dir = copy(&fixture, &paths::fresh_dir("disk-apache-table")?.join("data"))?;
+    let expected = expected_nodes(&fs::read_to_string(fixture.join("expected.txt"))?);
+    let server = Spec::new(Program::Apache, &data_dir).start()?;
+    listing::ensure_equal(
+        "fixtures/herdsman/table",
+        &expected,
+        &listing::read_all(&server.address)?,
+    )?;
+    no_digest_mismatch(Program::Apache, &server)?;
+    server.stop()?;
+    println!("ok      fixtures/herdsman/table, opened by Apache");
+    Ok(())
+}
+
+/// How many logs of a directory have a persist table, and how many there are. Without one, nothing shows that Apache
+/// reads such logs.
+fn persist_tables_in(data_dir: &Path) -> Result<(usize, usize)> {
+    const MAGIC: &[u8] = b"HRDTABLE";
+    let (mut with_table, mut logs) = (0, 0);
+    for entry in fs::read_dir(data_dir.join("version-2"))? {
+        let path = entry?.path();
+        if name_of(Some(&path))?.starts_with("log.") {
+            logs += 1;
+            with_table +=
+                usize::from(fs::read(&path)?.windows(MAGIC.len()).any(|window| window == MAGIC));
+        }
+    }
+    Ok((with_table, logs))
 }
 
 /// An unfinished restore keeps Apache from starting, by a file that is there for this purpose, whatever
@@ -147,6 +182,10 @@ fn expected_nodes(text: &str) -> Listing {
 fn exchange(case: &Case, writer: Program, reader: Program, work: &Path) -> Result<()> {
     let original = work.join("original");
     live(case, writer, &original)?;
+    if writer == Program::Herdsman {
+        let (with_table, logs) = persist_tables_in(&original)?;
+        ensure!(with_table > 0, "none of the {logs} logs has a persist table");
+    }
     let own = copy(&original, &work.join("own"))?;
     let others = copy(&original, &work.join("others"))?;
     let expected = view(&spec(case, writer, &own).start()?)?;

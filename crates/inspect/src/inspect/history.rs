@@ -151,7 +151,7 @@ impl History<'_, '_> {
                 self.follow_owners(entry.header.session, &entry.txn);
                 Ok(())
             }
-            LogItem::Torn { .. } => Ok(()),
+            LogItem::Repeat { .. } | LogItem::Torn { .. } => Ok(()),
             LogItem::Damage(_) | LogItem::Unknown { .. } => {
                 self.is_damaged = true;
                 self.console.note(format_args!("{file} is damaged: txns may be missing here"));

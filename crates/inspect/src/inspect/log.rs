@@ -12,7 +12,7 @@ use serde_json::json;
 use super::filter::TxnFilter;
 use super::txn_view::{COLUMNS, TxnJson, txn_lines};
 use crate::console::{Console, Outcome};
-use crate::log_file::{LogItem, log_paths, read_log, short_name};
+use crate::log_file::{LogItem, log_paths, read_log_after, short_name};
 use crate::progress::Meter;
 use crate::show::{DataShown, json_line};
 use crate::verify::Verdict;
@@ -76,7 +76,7 @@ impl Printer<'_, '_> {
         // Draw the bar only where few txns are printed.
         let mut meter =
             (self.arguments.tail.is_some()).then(|| Meter::of_bytes(self.console, &name, bytes));
-        read_log(path, &mut |piece| {
+        read_log_after(self.last, path, &mut |piece| {
             if let (Some(meter), LogItem::Txn { offset, .. }) = (&mut meter, piece) {
                 meter.set(*offset);
             }
@@ -89,7 +89,7 @@ impl Printer<'_, '_> {
         match piece {
             LogItem::Txn { offset, entry } => self.gap_before(name, *offset, entry.header.zxid)?,
             LogItem::Unknown { offset, zxid, .. } => self.gap_before(name, *offset, *zxid)?,
-            LogItem::Damage(_) | LogItem::Torn { .. } => {}
+            LogItem::Repeat { .. } | LogItem::Damage(_) | LogItem::Torn { .. } => {}
         }
         match piece {
             LogItem::Txn { offset, entry } if self.arguments.filter.wants(entry) => {
@@ -105,6 +105,11 @@ impl Printer<'_, '_> {
             LogItem::Unknown { offset, zxid, error } => {
                 let text = format!("txn {zxid} cannot be read: {error}");
                 self.problem(name, *offset, "unknown", &text)
+            }
+            LogItem::Repeat { offset, zxid } => {
+                let text =
+                    format!("a request that could not be decoded, with the zxid of txn {zxid}");
+                self.print_problem(name, *offset, "repeat", &text)
             }
             LogItem::Damage(damage) => self.problem(name, damage.offset, "damage", &damage.text()),
             LogItem::Torn { offset, bytes } => {

@@ -233,6 +233,7 @@ fn read_log_row(path: &std::path::Path, row: &mut LogRow, timeline: &mut Timelin
             LogItem::Txn { entry, .. } => timeline.count(entry.header.time_ms, entry.txn.op()),
             LogItem::Unknown { .. } | LogItem::Damage(_) => row.is_damaged = true,
             LogItem::Torn { .. } => row.is_torn = true,
+            LogItem::Repeat { .. } => {}
         }
         Ok(())
     });

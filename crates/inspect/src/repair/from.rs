@@ -5,6 +5,11 @@
 //! taken, and why, is in [`herdsman_store::repair`]. A zxid names one txn in an ensemble; on a standalone server it
 //! names a second one after a restore. So records that both sides have must be the same, and the repaired history is
 //! replayed in a scratch directory, with a comparison of digests, before a file is changed.
+//!
+//! # A lost end
+//! Without a persist table nobody knows how far a log went whose end is lost. Whoever names a directory here has decided
+//! that there is nothing better, so the end is taken from it: what follows the last valid record without a gap, if that
+//! very record is there, too. Later txns, if there were any, are given up, so a member does not vote afterwards.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,8 +26,8 @@ use herdsman_store::repair::{
     Answer, Irreparable, KeepDamaged, Outstanding, PeerFinding, SplicePlan, plan_splice,
 };
 use herdsman_store::{
-    Assessment, COPIES_FILE, Damage, Dirs, OnDigestMismatch, RealDisk, RecoverOptions, Repair,
-    assess, read_records,
+    Assessment, COPIES_FILE, Damage, Dirs, Gap, LogRange, OnDigestMismatch, PrecedingTxn,
+    RangeError, RealDisk, RecordId, RecoverOptions, Repair, assess, read_records,
 };
 
 use super::diagnosis::Diagnosis;
@@ -48,8 +53,16 @@ struct Source {
 pub(super) struct FromPlan {
     damage: Damage,
     sources: Vec<Source>,
+    /// The end of the log, if only a source shows it.
+    end: Option<FoundEnd>,
     repair: Repair,
     splice: SplicePlan,
+}
+
+/// What follows the last valid record here, as a source has it.
+struct FoundEnd {
+    source: usize,
+    zxids: Vec<Zxid>,
 }
 
 /// The work to be done.
@@ -70,9 +83,16 @@ pub(super) fn plan(from: &[PathBuf], location: &Location) -> Result<FromResult> 
         Assessment::Damaged(damage) => damage,
     };
     let is_whole = damage == no_damage();
-    let mut repair = Repair::new(damage.clone());
-    for (index, source) in sources.iter().enumerate() {
+    for source in &sources {
         source.refuse_other_history(location, &damage)?;
+    }
+    let mut wanted = damage.clone();
+    let end = find_end(&sources, location, &damage)?;
+    if let (Some(end), Some(gap)) = (&end, wanted.gaps.last_mut()) {
+        end.complete(gap);
+    }
+    let mut repair = Repair::new(wanted);
+    for (index, source) in sources.iter().enumerate() {
         source.fill(&mut repair, peer(index))?;
     }
     let splice = plan_splice(&RealDisk, &location.dirs, &load_options(), &repair)?;
@@ -82,12 +102,49 @@ pub(super) fn plan(from: &[PathBuf], location: &Location) -> Result<FromResult> 
     if !splice.is_empty() {
         try_in_scratch(location, &repair)?;
     }
-    Ok(FromResult::Plan(Box::new(FromPlan { damage, sources, repair, splice })))
+    Ok(FromResult::Plan(Box::new(FromPlan { damage, sources, end, repair, splice })))
+}
+
+/// The longest end that a source has, if the end here is lost and nothing says how far it went.
+fn find_end(sources: &[Source], location: &Location, damage: &Damage) -> Result<Option<FoundEnd>> {
+    let is_lost = |gap: &&Gap| gap.before.is_none() && !gap.is_complete;
+    let Some(gap) = damage.gaps.last().filter(is_lost) else { return Ok(None) };
+    let mut found: Option<FoundEnd> = None;
+    for (index, source) in sources.iter().enumerate() {
+        let zxids = source.following(location, gap.after)?;
+        let has_known = gap.known.iter().all(|id| zxids.contains(&id.zxid));
+        let is_longer = zxids.len() > found.as_ref().map_or(0, |found| found.zxids.len());
+        if has_known && is_longer {
+            found = Some(FoundEnd { source: index, zxids });
+        }
+    }
+    Ok(found)
+}
+
+impl FoundEnd {
+    /// Names the txns that are missing at the end.
+    fn complete(&self, gap: &mut Gap) {
+        let known = std::mem::take(&mut gap.known);
+        let id = |zxid: &Zxid| {
+            known.iter().find(|id| id.zxid == *zxid).copied().unwrap_or(RecordId::of(*zxid))
+        };
+        gap.known = self.zxids.iter().map(id).collect();
+        gap.is_complete = true;
+    }
+
+    fn text(&self, source: &Source) -> String {
+        let (first, last) = (self.zxids[0], self.zxids[self.zxids.len() - 1]);
+        let name = &source.name;
+        format!(
+            "The end of the log is lost, and nothing here says how far it went. {name} goes on with {}. If there were later ones, they are given up",
+            txns(first, last)
+        )
+    }
 }
 
 fn no_damage() -> Damage {
     let good = Zxid::ZERO;
-    Damage { good, gaps: Vec::new(), end: Some(good), needs_tree: false, places: Vec::new() }
+    Damage { good, gaps: Vec::new(), end: Some(good), needs_tree: None, places: Vec::new() }
 }
 
 /// The number under which a source is known to a repair.
@@ -133,6 +190,27 @@ impl Source {
             repair.offer(offer, Answer { unbroken, damaged: damaged.clone() });
         }
         Ok(())
+    }
+
+    /// The txns that follow this one here without a gap, if this source has the very record that is in our log.
+    fn following(&self, location: &Location, after: Zxid) -> Result<Vec<Zxid>> {
+        let range = (Zxid(after.0.saturating_sub(1)), after.next());
+        let own = checksums(&location.dirs, range.0, range.1)?;
+        let others = checksums(&self.dirs, range.0, range.1)?;
+        let mut zxids = Vec::new();
+        if !own.contains_key(&after) || own.get(&after) != others.get(&after) {
+            return Ok(zxids);
+        }
+        let (after, end) = ((after, PrecedingTxn::Known), Zxid(i64::MAX));
+        let mut range = LogRange::open(Arc::new(RealDisk), &self.dirs, after, end)?;
+        loop {
+            match range.next_txn() {
+                Ok(Some((zxid, _))) => zxids.push(zxid),
+                // The end of the files, or something that nothing proves to follow.
+                Ok(None) | Err(RangeError::Missing { .. }) => return Ok(zxids),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Fails if a txn that both sides have is not the same one.
@@ -227,6 +305,11 @@ impl FromPlan {
         self.repair.is_complete()
     }
 
+    /// Whether txns may be given up, since nobody knows how far the log went.
+    pub(super) fn ends_as_a_source(&self) -> bool {
+        self.end.is_some() && self.is_complete()
+    }
+
     /// Prints what is damaged, what was found where, and what will be done.
     pub(super) fn print(&self, console: &mut Console<'_>) -> Result<()> {
         let places = self.damage.places.iter().map(|place| clean(&place.to_string()));
@@ -243,6 +326,9 @@ impl FromPlan {
         print_list("What is still missing:", &missing, console)?;
         if let Some(reason) = self.repair.irreparable() {
             console.print(irreparable_text(reason))?;
+        }
+        if let Some(end) = self.end.as_ref().filter(|_| self.is_complete()) {
+            console.print(end.text(&self.sources[end.source]))?;
         }
         print_list("What will be done:", &self.splice.lines(), console)
     }
@@ -305,8 +391,11 @@ fn irreparable_text(reason: Irreparable) -> String {
         Irreparable::NoSnapshot => {
             "restore one from a backup, or see which other repair helps (herdsman repair without an action)"
         }
+        Irreparable::WrongTree | Irreparable::MixedHistories => {
+            "a member of an ensemble takes everything from its leader when it starts; for a standalone server, restore a backup"
+        }
         Irreparable::EndUnknown => {
-            "a member of an ensemble takes it from its leader when it starts; a standalone server can only give it up (--accept-loss)"
+            "a member of an ensemble takes it from its leader when it starts; for a standalone server, name a copy that has the last valid txn and what follows it, or give the end up (--accept-loss)"
         }
         Irreparable::TooLarge => "restore a backup, or let the server take a tree from its leader",
     };

@@ -73,7 +73,7 @@ pub(super) fn accept_damaged_only(
                     plan.lost.push(format!("{zxid}, which cannot be read"));
                 }
                 LogItem::Damage(damage) => damages.push(damage.clone()),
-                LogItem::Txn { .. } | LogItem::Torn { .. } => {}
+                LogItem::Txn { .. } | LogItem::Repeat { .. } | LogItem::Torn { .. } => {}
             }
             Ok(())
         })?;
@@ -156,7 +156,7 @@ fn lost_in(log: LogName, path: &Path, last_good: Zxid, lost: &mut Vec<String>) -
                     damage.text()
                 ));
             }
-            LogItem::Txn { .. } | LogItem::Torn { .. } => {}
+            LogItem::Txn { .. } | LogItem::Repeat { .. } | LogItem::Torn { .. } => {}
         }
         Ok(())
     });

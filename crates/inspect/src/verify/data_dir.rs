@@ -11,7 +11,7 @@ use herdsman_store::{
 };
 
 use super::Verdict;
-use super::log::check_log;
+use super::log::{LogCheck, check_log};
 use super::replay::verify_digests;
 use super::snapshot::verify_snapshot;
 use crate::console::Console;
@@ -47,9 +47,10 @@ pub(crate) fn verify_data_dir(
             Err(error) => verdict.problem(&name.file_name(), format!("{error:#}")),
         }
     }
-    let mut checks = Vec::new();
+    let mut checks: Vec<LogCheck> = Vec::new();
     for log in &logs {
-        match check_log(&log.path(&dirs.log), console) {
+        let before = checks.iter().rev().find_map(|check| check.totals.last);
+        match check_log(&log.path(&dirs.log), before, console) {
             Ok(check) => checks.push(check),
             Err(error) => verdict.problem(&log.file_name(), format!("{error:#}")),
         }

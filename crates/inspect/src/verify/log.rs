@@ -8,7 +8,7 @@ use herdsman_store::log::walk::follows;
 
 use super::Verdict;
 use crate::console::Console;
-use crate::log_file::{DamagedRange, LogItem, LogTotals, log_name, read_log, short_name};
+use crate::log_file::{DamagedRange, LogItem, LogTotals, log_name, read_log_after, short_name};
 use crate::progress::Meter;
 use crate::show::counted;
 
@@ -32,6 +32,8 @@ pub(crate) struct LogCheck {
     /// The zxid that names it, if its first txn is another one: a server may then start reading in the
     /// wrong file.
     pub(crate) misnamed: Option<Zxid>,
+    /// Offset and zxid of the first record that repeats a zxid.
+    pub(crate) first_repeat: Option<(u64, Zxid)>,
     /// Records whose txn cannot be decoded.
     pub(crate) unknown: Vec<(u64, Zxid, String)>,
 }
@@ -44,7 +46,8 @@ pub(crate) fn verify_logs(
 ) -> Result<()> {
     let mut checks = Vec::new();
     for path in paths {
-        checks.push(check_log(path, console)?);
+        let before = checks.iter().rev().find_map(|check: &LogCheck| check.totals.last);
+        checks.push(check_log(path, before, console)?);
     }
     for (index, check) in checks.iter().enumerate() {
         check.report(checks.get(index + 1), Zxid::ZERO, verdict);
@@ -70,15 +73,22 @@ pub(crate) fn verify_logs(
     Ok(())
 }
 
-/// Reads a whole log and collects its problems.
-pub(crate) fn check_log(path: &Path, console: &Console<'_>) -> Result<LogCheck> {
+/// Reads a whole log, which follows a txn, and collects its problems.
+pub(crate) fn check_log(
+    path: &Path,
+    before: Option<Zxid>,
+    console: &Console<'_>,
+) -> Result<LogCheck> {
     let name = short_name(path);
     let bytes = std::fs::metadata(path).map_or(0, |metadata| metadata.len());
     let mut meter = Meter::of_bytes(console, &name, bytes);
     let mut check = LogCheck { name, ..LogCheck::default() };
     let mut last = None;
-    check.totals = read_log(path, &mut |piece| {
+    check.totals = read_log_after(before, path, &mut |piece| {
         match piece {
+            LogItem::Repeat { offset, zxid } => {
+                check.first_repeat.get_or_insert((*offset, *zxid));
+            }
             LogItem::Txn { offset, entry } => {
                 check.breaks.extend(break_before(&mut last, entry.header.zxid));
                 meter.set(*offset);
@@ -95,7 +105,10 @@ pub(crate) fn check_log(path: &Path, console: &Console<'_>) -> Result<LogCheck> 
     let named = log_name(path).map(|name| name.zxid);
     // If the beginning is damaged, the first readable txn says nothing about the name.
     check.misnamed = named.filter(|named| {
-        check.damages.is_empty() && check.totals.first.is_some_and(|first| first != *named)
+        let is_named_by_repeat = check.first_repeat.is_some_and(|(_, zxid)| zxid == *named);
+        check.damages.is_empty()
+            && !is_named_by_repeat
+            && check.totals.first.is_some_and(|first| first != *named)
     });
     Ok(check)
 }
@@ -140,6 +153,13 @@ impl LogCheck {
         }
         if let (Some(named), Some(first)) = (self.misnamed, self.totals.first) {
             verdict.problem(name, format!("is named by {named}, but its first txn is {first}"));
+        }
+        if let Some((offset, zxid)) = self.first_repeat {
+            let records = counted(self.totals.repeats, "record");
+            let text = format!(
+                "{records} with the zxid of the txn before, the first one at offset {offset} with {zxid}. Harmless: Apache's leader logs requests that it cannot decode like this"
+            );
+            verdict.note(name, text);
         }
         self.report_breaks(covered, verdict);
         self.report_torn(next, verdict);

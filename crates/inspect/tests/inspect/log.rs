@@ -22,7 +22,9 @@ fn apaches(text: &str) -> Vec<(String, String, String, String)> {
 #[test]
 fn every_txn_is_printed_as_apache_prints_it() {
     for variant in fixtures() {
-        let expected = apaches(&fs::read_to_string(variant.join("txns.txt")).unwrap());
+        let mut expected = apaches(&fs::read_to_string(variant.join("txns.txt")).unwrap());
+        // A request that could not be decoded is not a txn.
+        expected.dedup_by(|next, last| next.2 == last.2);
         let ran = run(&["inspect", "log", variant.to_str().unwrap(), "--json"]);
         assert_eq!(ran.code, 0, "{}", variant.display());
         let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
@@ -35,9 +37,20 @@ fn every_txn_is_printed_as_apache_prints_it() {
                 (text(&line["session"]), cxid, text(&line["zxid"]), text(&line["type"]))
             })
             .collect();
-        assert!(expected.len() > 50, "{}", variant.display());
+        assert!(expected.len() > 10, "{}", variant.display());
         assert_eq!(printed, expected, "{}", variant.display());
     }
+}
+
+/// Apache logs a request that it cannot decode with the zxid of the txn before: neither a gap nor a step back.
+#[test]
+fn undecodable_requests_are_mentioned() {
+    let copy = Copy::of("apache-3.9.5/undecodable");
+    run(&["inspect", "log", copy.text()])
+        .expect(0, &["a request that could not be decoded, with the zxid of txn 0x4"]);
+    run(&["inspect", "log", copy.text(), "--verify"])
+        .expect(0, &["3 records with the zxid of the txn before", "Harmless"]);
+    run(&["inspect", "data-dir", copy.text(), "--verify"]).expect(0, &["as of txn 0xb", "sound"]);
 }
 
 #[test]

@@ -3,8 +3,15 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, chown};
+use std::sync::Arc;
 
+use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
+use herdsman_proto::{Acl, Perms, SessionId, Txn, TxnHeader, Zxid};
+use herdsman_store::{
+    Compression, Dirs, Disk, LastZxid, LogOptions, LogWriter, RealDisk, SyncMode, write_snapshot,
+};
 use herdsman_testing::TestServer;
+use herdsman_tree::{Tree, TreeOptions};
 
 use crate::harness::{Copy, bytes_of, contents, fixture, run, run_answering, run_failing_output};
 
@@ -386,15 +393,138 @@ fn a_part_of_a_repair_is_done_and_the_rest_reported() {
 /// The end of a log without a table: nobody knows which txn was the last one.
 #[test]
 fn a_lost_end_is_not_guessed() {
-    let whole = Copy::of("apache-3.9.5/plain");
+    let copy = without_end();
+    let before = bytes_of(&copy.path().join("version-2"));
+    // The other one ends there, too, or has nothing that shows that it is the same history.
+    let logs = tempfile::tempdir().unwrap();
+    fs::copy(copy.file("log.1"), logs.path().join("log.1")).unwrap();
+    let same = without_end();
+    for other in [same.text(), logs.path().to_str().unwrap()] {
+        run(&["repair", copy.text(), "--from", other, "--yes"]).expect(
+            1,
+            &[
+                "whatever came after txn 0x70",
+                "it is not known which txn was the last one",
+                "nothing",
+            ],
+        );
+    }
+    assert_eq!(bytes_of(&copy.path().join("version-2")), before);
+}
+
+fn without_end() -> Copy {
     let copy = Copy::of("apache-3.9.5/plain");
     copy.flip("log.55", copy.offsets("log.55")[&0x71] + 20);
-    let before = bytes_of(&copy.path().join("version-2"));
-    run(&["repair", copy.text(), "--from", whole.text(), "--yes"]).expect(
-        1,
-        &["whatever came after txn 0x70", "it is not known which txn was the last one", "nothing"],
-    );
-    assert_eq!(bytes_of(&copy.path().join("version-2")), before);
+    copy
+}
+
+/// A copy has the last valid txn, and another one after it: better than nothing, but there may have been more. So a
+/// member does not vote afterwards.
+#[test]
+fn a_lost_end_is_taken_from_a_copy() {
+    let whole = Copy::of("apache-3.9.5/plain");
+    for is_member in [false, true] {
+        let copy = without_end();
+        if is_member {
+            fs::write(copy.path().join("myid"), "1").unwrap();
+        }
+        let arguments = ["repair", copy.text(), "--from", whole.text()];
+        let pieces = ["nothing here says how far it went", "goes on with txn 0x71.", "given up"];
+        let found = run(&[&arguments[..], &["--yes"]].concat()).expect(0, &pieces);
+        let found = found.expect(0, &["as of txn 0x71", "sound"]);
+        assert_eq!(found.out.contains("it will not vote"), is_member);
+        let result = |copy: &Copy| {
+            run(&["inspect", "data-dir", copy.text(), "--json"]).json()[0]["digest"].clone()
+        };
+        assert_eq!(result(&copy), result(&whole));
+        if !is_member {
+            server_starts(&copy);
+        }
+    }
+    // Another history's record is the last one here.
+    let (copy, forged) = (without_end(), Copy::of("apache-3.9.5/plain"));
+    forged.replace_record("log.55", 0x70, 0x6f);
+    run(&["repair", copy.text(), "--from", forged.text(), "--yes"]).expect(2, &["another history"]);
+}
+
+/// A log of Herdsman ends with a table of its records, so its end is known, and what is taken is checked against it.
+#[test]
+fn a_lost_end_with_a_persist_table_is_known() {
+    const LAST: i64 = 9;
+    let whole = herdsman_directory(LAST);
+    let copy = herdsman_directory(LAST);
+    let log = copy.path().join("version-2/log.1");
+    let mut bytes = fs::read(&log).unwrap();
+    let find = |bytes: &[u8], text: &str| {
+        bytes.windows(text.len()).position(|window| window == text.as_bytes()).unwrap()
+    };
+    let last = find(&bytes, &format!("/node-{LAST}"));
+    bytes[last] ^= 1;
+    fs::write(&log, bytes).unwrap();
+    let text = |dir: &tempfile::TempDir| dir.path().to_str().unwrap().to_owned();
+    let arguments = ["repair", &text(&copy), "--from", &text(&whole), "--yes"];
+    // A record with the same zxid and another checksum is not the one that was here.
+    let other = herdsman_directory(LAST);
+    let path = other.path().join("version-2/log.1");
+    let mut bytes = fs::read(&path).unwrap();
+    let at = find(&bytes, &format!("/node-{LAST}"));
+    bytes[at] = b'+';
+    refresh_checksum(&mut bytes, at);
+    fs::write(&path, bytes).unwrap();
+    run(&["repair", &text(&copy), "--from", &text(&other), "--yes"])
+        .expect(1, &["txn 0x9; a different record in ", "nothing was changed"]);
+    let found = run(&arguments).expect(0, &["txn 0x9, in ", "with 1 records", "as of txn 0x9"]);
+    assert!(!found.out.contains("given up"), "{found:?}");
+    run(&["inspect", "data-dir", &text(&copy), "--verify"]).expect(0, &["sound"]);
+}
+
+/// Makes the record valid that contains this place.
+fn refresh_checksum(bytes: &mut [u8], at: usize) {
+    let int = |bytes: &[u8]| u32::from_be_bytes(bytes.try_into().unwrap()) as usize;
+    let mut start = 16;
+    loop {
+        let length = int(&bytes[start + 8..start + 12]);
+        let payload = start + 12..start + 12 + length;
+        if payload.contains(&at) {
+            let checksum = herdsman_store::log::checksum(&bytes[payload]);
+            bytes[start..start + 8].copy_from_slice(&checksum.to_be_bytes());
+            return;
+        }
+        start = payload.end + 1;
+    }
+}
+
+/// A directory of Herdsman with a log of creates.
+fn herdsman_directory(last: i64) -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+    let dirs = Dirs::below(directory.path(), directory.path());
+    dirs.create(&*disk).unwrap();
+    let tree = Tree::new(TreeOptions::default());
+    let (data, none) = (&dirs.data, Compression::None);
+    write_snapshot(Arc::clone(&disk), data, none, &tree, LastZxid::Write).unwrap();
+    let options = LogOptions { pre_alloc_bytes: 64 << 10, ..LogOptions::default() };
+    let mut log = LogWriter::new(disk, &dirs.log, Zxid::ZERO, options);
+    for zxid in 1..=last {
+        let header = TxnHeader {
+            session: SessionId(0x1000),
+            cxid: 1,
+            zxid: Zxid(zxid),
+            time_ms: 1_700_000_000_000,
+        };
+        let create = CreateTxn {
+            kind: CreateKind::Plain { ephemeral: false, with_stat: false },
+            path: format!("/node-{zxid}").into(),
+            data: None,
+            acl: vec![Acl::world(Perms::ALL)],
+            parent_cversion: i32::try_from(zxid).unwrap(),
+        };
+        let mut payload = Vec::new();
+        Entry { header, txn: Txn::Create(create), digest: None }.encode(&mut payload);
+        log.append(Zxid(zxid), &payload).unwrap();
+        log.flush(SyncMode::Sync).unwrap();
+    }
+    directory
 }
 
 /// Zxids of a standalone server name other txns after a restore.

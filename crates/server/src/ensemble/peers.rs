@@ -17,7 +17,7 @@ use herdsman_proto::{QuorumPacket, ServerId, Zxid};
 use herdsman_store::{LogPosition, receive_snapshot};
 use herdsman_tree::{Tree, TreeOptions};
 use herdsman_zab::log::LogStorage;
-use herdsman_zab::{LinkId, Output, RoleStatus};
+use herdsman_zab::{LinkId, Output, RoleStatus, Zab};
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
@@ -311,6 +311,10 @@ impl Receiver for PeerReceiver {
 
     fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain {
         let Some(peers) = self.core.peers() else { return Chain::Broken };
+        // The files that a leader's tree is about to replace may not even be of one history.
+        if self.core.with_node(|node| node.zab().is_some_and(Zab::starts_over)) {
+            return Chain::Broken;
+        }
         let LogFiles { disk, dirs, .. } = &peers.settings.log_files;
         send_records(disk, dirs, (after, before), send)
     }

@@ -33,8 +33,8 @@ use herdsman_config::{Config, Mode};
 use herdsman_proto::{Membership, ServerId};
 use herdsman_quorum::{NetworkSettings, QuorumNetwork};
 use herdsman_store::{
-    Assessment, Damage, Dirs, Disk, EpochFile, RecoverError, RecoverOptions, Recovered, Repair,
-    assess, splice,
+    Damage, Dirs, Disk, EpochFile, RecoverError, RecoverOptions, Recovered, Repair, assess_refusal,
+    splice,
 };
 use herdsman_tree::Tree;
 use tracing::{info, warn};
@@ -107,7 +107,7 @@ pub(crate) fn recover(
             Err(error) => return Err(error),
         };
         let Some(network) = network_of_member(context) else { return Err(refusal.into()) };
-        let Some(damage) = repairable_damage(context, &refusal)? else {
+        let Some(damage) = repairable_damage(context, &refusal) else {
             return Err(refusal.into());
         };
         match repair(context, network, damage)? {
@@ -138,31 +138,12 @@ fn network_of_member(context: &RepairContext<'_>) -> Option<NetworkSettings> {
 }
 
 /// What records or a tree of other members can repair; `None` if the start is refused for another reason.
-fn repairable_damage(
-    context: &RepairContext<'_>,
-    refusal: &RecoverError,
-) -> Result<Option<Damage>, StartError> {
-    let is_about_data = matches!(
-        refusal,
-        RecoverError::NoSnapshot { .. }
-            | RecoverError::SnapshotsDamaged { .. }
-            | RecoverError::InstallingDamaged(_)
-            | RecoverError::Log { .. }
-            | RecoverError::LogTooShort { .. }
-            | RecoverError::LogLost { .. }
-            | RecoverError::Io { .. }
-    );
-    if !is_about_data {
-        return Ok(None);
-    }
-    match assess(&**context.disk, context.dirs, context.options) {
-        Ok(Assessment::Damaged(damage)) => Ok(Some(damage)),
-        Ok(Assessment::Whole) => Ok(None),
-        Err(error) => {
-            warn!("cannot find out what is damaged: {error}");
-            Ok(None)
-        }
-    }
+fn repairable_damage(context: &RepairContext<'_>, refusal: &RecoverError) -> Option<Damage> {
+    let RepairContext { disk, dirs, options, .. } = *context;
+    assess_refusal(&**disk, dirs, options, refusal).unwrap_or_else(|error| {
+        warn!("cannot find out what is damaged: {error}");
+        None
+    })
 }
 
 /// The state of a server that has nothing of its own.

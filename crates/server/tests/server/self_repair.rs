@@ -317,8 +317,85 @@ fn a_server_without_a_snapshot_takes_everything_from_the_leader() {
         }
     }
     stopped.ensemble.start_again(3);
+    check_has_everything_and_votes(&mut stopped);
+}
+
+/// The same for every other way in which its snapshots may be unusable.
+#[test]
+fn a_server_with_unusable_snapshots_comes_back() {
+    let mut stopped = Stopped::after_four_txns();
+    stopped.ensemble.start_together(&[1, 2]);
+    let half = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
+    let without_seal = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1);
+    let longer = |bytes: &mut Vec<u8>| bytes.extend([0x5a; 1000]);
+    let damages: [&dyn Fn(&mut Vec<u8>); 4] = [&half, &without_seal, &longer, &Vec::clear];
+    for (index, damage) in damages.iter().enumerate() {
+        for path in snapshots(&stopped.files(3)) {
+            let mut bytes = fs::read(&path).unwrap();
+            damage(&mut bytes);
+            fs::write(path, bytes).unwrap();
+        }
+        let starting = stopped.ensemble.begin_start(3);
+        stopped.ensemble.finish_start(starting);
+        stopped.check_all(&IDS);
+        await_vote(&stopped, 3);
+        let files = stopped.files(3);
+        let dirs = Dirs { data: files.clone(), log: files };
+        let found = assess(&RealDisk, &dirs, &RecoverOptions::default()).unwrap();
+        assert_eq!(found, Assessment::Whole, "{index}");
+        stopped.ensemble.stop(3);
+    }
+    // None at all, but logs.
+    for path in snapshots(&stopped.files(3)) {
+        fs::remove_file(path).unwrap();
+    }
+    stopped.ensemble.start_again(3);
+    check_has_everything_and_votes(&mut stopped);
+}
+
+fn snapshots(files: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(files).unwrap().map(|entry| entry.unwrap().path());
+    let is_snapshot =
+        |path: &PathBuf| path.file_name().unwrap().to_string_lossy().starts_with("snapshot.");
+    entries.filter(is_snapshot).collect()
+}
+
+/// A whole file is gone, and the next one begins with the first txn of an epoch: zxids show nothing, digests do.
+#[test]
+fn a_hole_before_a_new_epoch_is_filled_by_the_leader() {
+    let mut stopped = Stopped::after_four_txns();
+    stopped.ensemble.start_together(&IDS);
     stopped.check_all(&IDS);
-    await_vote(&stopped, 3);
+    stopped.stop_all();
+    fs::remove_file(&logs(&stopped.files(3))[0]).unwrap();
+    let starting = stopped.ensemble.begin_start(3);
+    stopped.ensemble.await_that("a line in the log", || {
+        let lines = log::lines_with(&"server{id=3}");
+        lines.iter().any(|line| line.contains("txns are missing without a trace")).then_some(())
+    });
+    stopped.ensemble.start_together(&[1, 2]);
+    stopped.ensemble.finish_start(starting);
+    check_has_everything_and_votes(&mut stopped);
+}
+
+/// Somebody has put files of two servers into one directory: nothing of it is used.
+#[test]
+fn a_log_that_goes_back_is_replaced_by_the_leader() {
+    let mut stopped = Stopped::after_four_txns();
+    stopped.ensemble.start_together(&[1, 2]);
+    stopped.check_all(&[1, 2]);
+    let log = &logs(&stopped.files(3))[0];
+    let bytes = fs::read(log).unwrap();
+    let end = records(&bytes).last().unwrap().end;
+    fs::write(log.with_file_name("log.200000001"), &bytes[..end]).unwrap();
+    stopped.ensemble.start_again(3);
+    check_has_everything_and_votes(&mut stopped);
+}
+
+/// Server 3 has everything, and votes again, so that another one may go.
+fn check_has_everything_and_votes(stopped: &mut Stopped) {
+    stopped.check_all(&IDS);
+    await_vote(stopped, 3);
     let leader = stopped.ensemble.await_leader();
     stopped.ensemble.stop(if leader == 1 { 2 } else { 1 });
     let rest: Vec<_> =
@@ -442,20 +519,99 @@ fn a_server_that_has_lost_all_but_its_epochs_comes_back() {
     stopped.check_files();
 }
 
-/// It may have promised anything, so it does not vote before it is up to date.
-#[test]
-fn a_server_with_a_damaged_epoch_file_comes_back() {
-    for name in ["currentEpoch", "acceptedEpoch"] {
-        let mut stopped = Stopped::after_four_txns();
-        stopped.ensemble.start_together(&[1, 2]);
-        stopped.check_all(&[1, 2]);
-        fs::write(stopped.files(3).join(name), b"\xff\xff").unwrap();
+/// What happened to the epochs of a server.
+#[derive(Clone, Copy, Debug)]
+enum EpochLoss {
+    /// A file was replaced.
+    File(&'static str, &'static [u8]),
+    /// A file is gone.
+    Gone(&'static str),
+    /// All of it.
+    All(&'static [EpochLoss]),
+}
+
+impl EpochLoss {
+    fn carry_out(self, files: &Path) {
+        match self {
+            EpochLoss::File(name, content) => fs::write(files.join(name), content).unwrap(),
+            EpochLoss::Gone(name) => fs::remove_file(files.join(name)).unwrap(),
+            EpochLoss::All(losses) => losses.iter().for_each(|loss| loss.carry_out(files)),
+        }
+    }
+}
+
+/// Server 3 starts after each of these losses, while the others serve. Says whether it may vote at once.
+fn check_epoch_losses(losses: &[EpochLoss], may_vote: bool) {
+    let mut stopped = Stopped::after_four_txns();
+    stopped.ensemble.start_together(&[1, 2]);
+    for loss in losses {
+        loss.carry_out(&stopped.files(3));
+        let lines = lines_of_suspension(&stopped);
         stopped.ensemble.start_again(3);
         stopped.check_all(&IDS);
         await_vote(&stopped, 3);
-        stopped.stop_all();
-        stopped.check_files();
+        assert_eq!(lines_of_suspension(&stopped) == lines, may_vote, "{loss:?}");
+        stopped.ensemble.stop(3);
     }
+    stopped.ensemble.start_again(3);
+    check_has_everything_and_votes(&mut stopped);
+}
+
+/// Lines of server 3; they name its directory.
+fn lines_of_suspension(stopped: &Stopped) -> usize {
+    let lines = log::lines_with(&stopped.ensemble.data_dir(3).display());
+    let is_suspended = "does not vote until a leader has brought it up to date";
+    lines.iter().filter(|line| line.contains(is_suspended)).count()
+}
+
+const RUBBISH: &[u8] = b"\xff\xff";
+
+/// The epochs are known from the copies, or from the files, so it votes as if nothing had happened.
+#[test]
+fn a_server_with_one_record_of_its_epochs_votes() {
+    use EpochLoss::{All, File, Gone};
+    let both = &[Gone("currentEpoch"), Gone("acceptedEpoch")];
+    check_epoch_losses(
+        &[
+            File("currentEpoch", RUBBISH),
+            File("acceptedEpoch", RUBBISH),
+            File("acceptedEpoch", b"0"),
+            Gone("currentEpoch"),
+            Gone("acceptedEpoch"),
+            All(both),
+            File("herdsman.epochs", RUBBISH),
+            Gone("herdsman.epochs"),
+        ],
+        true,
+    );
+}
+
+/// It may have promised anything, so it does not vote before it is up to date.
+#[test]
+fn a_server_that_has_lost_its_epochs_comes_back() {
+    use EpochLoss::{All, File, Gone};
+    check_epoch_losses(
+        &[
+            All(&[Gone("herdsman.epochs"), File("currentEpoch", RUBBISH)]),
+            All(&[Gone("herdsman.epochs"), File("acceptedEpoch", RUBBISH)]),
+            All(&[Gone("herdsman.epochs"), Gone("currentEpoch")]),
+            All(&[File("herdsman.epochs", RUBBISH), Gone("acceptedEpoch")]),
+            All(&[File("herdsman.epochs", RUBBISH), Gone("currentEpoch"), Gone("acceptedEpoch")]),
+            // Older than the log, and older than each other.
+            All(&[
+                Gone("herdsman.epochs"),
+                File("currentEpoch", b"0"),
+                File("acceptedEpoch", b"0"),
+            ]),
+            All(&[Gone("herdsman.epochs"), File("acceptedEpoch", b"0")]),
+            All(&[
+                Gone("herdsman.epochs"),
+                File("currentEpoch", b"7"),
+                File("acceptedEpoch", b"1"),
+            ]),
+        ],
+        false,
+    );
 }
 
 /// It is the operator's choice.

@@ -98,6 +98,7 @@ pub(super) fn copy_log(
     step: &mut ArchiveStep<'_>,
 ) -> Result<Copied, CopyFault> {
     let mut reader = RecordReader::open(disk, from).map_err(CopyFault::Source)?;
+    reader.starts_after(Zxid(first.0.saturating_sub(1)));
     let mut target = Target::create(to)?;
     let mut buffer = HEADER.to_vec();
     let mut last = None;

@@ -155,6 +155,7 @@ struct Reading {
 impl Reading {
     fn file(&mut self, disk: &dyn Disk, path: &Path) -> io::Result<()> {
         let mut reader = RecordReader::open(disk, path)?;
+        reader.starts_after(self.found.last().map_or(Zxid::ZERO, |last| last.zxid));
         for _ in 0..DAMAGES_PER_FILE_MAX {
             while let Some(record) = reader.next_record()? {
                 match Entry::decode(record.payload) {

@@ -7,75 +7,93 @@ use crate::testing::{dirs, disk, names};
 const DIR: &str = "/data/version-2";
 const LAST: Zxid = Zxid(3 << 32 | 7);
 
-/// Checks what recovery makes of these files, and the content of `currentEpoch` afterwards. A server that has lost
-/// a file does not vote.
-fn check(files: &[(&str, &str)], expected: Result<(u32, u32), &str>) {
+/// Checks the epochs (current, accepted) that these files give, and the files afterwards. Returns why voting is
+/// suspended.
+#[track_caller]
+fn recover_from(files: &[(&str, &str)], (current, accepted): (u32, u32)) -> Option<String> {
     let (disk, dirs) = (disk(), dirs());
     let dir = &dirs.data;
     for (name, content) in files {
         disk.put(&dir.join(name), content.as_bytes().to_vec());
     }
+    let epochs = recover_epochs(&disk, &dirs, LAST).unwrap();
+    assert_eq!((epochs.current, epochs.accepted), (current, accepted), "{files:?}");
+    disk.crash(|_| false);
+    let durable = |file| read_epoch(&disk, dir, file).unwrap();
+    assert_eq!(durable(EpochFile::Current), Some(current));
+    assert_eq!(durable(EpochFile::Accepted), Some(accepted));
+    let reason = voting::suspended(&disk, &dirs).unwrap();
+    // The next start finds nothing wrong, and does not vote either.
+    assert_eq!(recover_epochs(&disk, &dirs, LAST).unwrap(), epochs);
+    assert_eq!(voting::suspended(&disk, &dirs).unwrap(), reason);
+    reason
+}
+
+/// A server that has lost a file does not vote.
+#[track_caller]
+fn check(files: &[(&str, &str)], expected: (u32, u32)) {
     let is_good = |name| {
         let content =
             files.iter().find(|(file, _)| *file == name).map(|(_, content)| content.trim());
         content.is_some_and(|content| content.parse::<u32>().is_ok())
     };
-    match (recover_epochs(&disk, &dirs, LAST), expected) {
-        (Ok(epochs), Ok((current, accepted))) => {
-            assert_eq!((epochs.current, epochs.accepted), (current, accepted));
-            disk.crash(|_| false);
-            let durable = |file| read_epoch(&disk, dir, file).unwrap();
-            assert_eq!(durable(EpochFile::Current), Some(current));
-            assert_eq!(durable(EpochFile::Accepted), Some(accepted));
-            let is_whole = is_good("currentEpoch") && is_good("acceptedEpoch");
-            let reason = voting::suspended(&disk, &dirs).unwrap();
-            assert_eq!(reason.is_none(), is_whole, "{files:?}: {reason:?}");
-        }
-        (Err(error), Err(part)) => {
-            assert!(error.to_string().contains(part), "{error}");
-            assert_eq!(disk.list(dir).unwrap().len(), files.len(), "nothing was changed");
-        }
-        (found, expected) => panic!("{files:?}: {found:?}, not {expected:?}"),
+    let is_whole = is_good("currentEpoch") && is_good("acceptedEpoch");
+    let reason = recover_from(files, expected);
+    assert_eq!(reason.is_none(), is_whole, "{files:?}: {reason:?}");
+}
+
+/// Files that contradict each other or the log: nobody knows what was promised.
+#[track_caller]
+fn check_contradiction(files: &[(&str, &str)], expected: (u32, u32), part: &str) {
+    let reason = recover_from(files, expected).unwrap_or_else(|| panic!("{files:?}: it votes"));
+    assert!(reason.contains(part), "{files:?}: {reason}");
+}
+
+#[test]
+fn a_server_whose_epoch_files_contradict_each_other_does_not_vote() {
+    const OLD: &str = "the epoch files are older than the log";
+    check_contradiction(&[("currentEpoch", "2"), ("acceptedEpoch", "2")], (3, 3), OLD);
+    check_contradiction(&[("currentEpoch", "1"), ("acceptedEpoch", "2")], (3, 3), OLD);
+    check_contradiction(&[("currentEpoch", "2")], (3, 3), "acceptedEpoch is missing");
+    for behind in ["1", "", "3x"] {
+        let files = [("currentEpoch", "2"), ("currentEpoch.tmp", behind), ("acceptedEpoch", "2")];
+        check_contradiction(&files, (3, 3), OLD);
     }
+    const LESS: &str = "acceptedEpoch is less than currentEpoch";
+    check_contradiction(&[("currentEpoch", "4"), ("acceptedEpoch", "3")], (3, 3), LESS);
+    check_contradiction(&[("currentEpoch", "9"), ("acceptedEpoch", "0")], (3, 3), LESS);
+    check_contradiction(&[("currentEpoch", "9"), ("acceptedEpoch", "5")], (3, 5), LESS);
+    check_contradiction(&[("acceptedEpoch", "2")], (3, 3), "currentEpoch is missing");
+    check_contradiction(&[("currentEpoch", "x"), ("acceptedEpoch", "2")], (3, 3), "damaged");
 }
 
 #[test]
 fn epochs_are_recovered() {
-    check(&[], Ok((3, 3)));
-    check(&[("currentEpoch", "3"), ("acceptedEpoch", "4")], Ok((3, 4)));
-    check(&[("currentEpoch", "5\n"), ("acceptedEpoch", "5")], Ok((5, 5)));
-    check(&[("currentEpoch", "2"), ("acceptedEpoch", "2")], Err("epoch 2"));
-    check(&[("currentEpoch", "2")], Err("never promised"));
-    for behind in ["1", "", "3x"] {
-        check(
-            &[("currentEpoch", "2"), ("currentEpoch.tmp", behind), ("acceptedEpoch", "2")],
-            Err("older than the log"),
-        );
-    }
+    check(&[], (3, 3));
+    check(&[("currentEpoch", "3"), ("acceptedEpoch", "4")], (3, 4));
+    check(&[("currentEpoch", "5\n"), ("acceptedEpoch", "5")], (5, 5));
     // What Apache leaves when it crashes between writing and renaming.
-    check(&[("currentEpoch", "2"), ("currentEpoch.tmp", "3")], Ok((3, 3)));
+    check(&[("currentEpoch", "2"), ("currentEpoch.tmp", "3")], (3, 3));
     // A later promise says nothing about whom we have followed.
-    check(&[("currentEpoch", "3"), ("currentEpoch.tmp", "4"), ("acceptedEpoch", "4")], Ok((3, 4)));
-    check(&[("currentEpoch", "4")], Ok((4, 4)));
-    check(&[("acceptedEpoch", "5")], Ok((3, 5)));
-    check(&[("acceptedEpoch", "2")], Err("less than currentEpoch"));
-    check(&[("currentEpoch", "4"), ("acceptedEpoch", "3")], Err("less than currentEpoch"));
+    check(&[("currentEpoch", "3"), ("currentEpoch.tmp", "4"), ("acceptedEpoch", "4")], (3, 4));
+    check(&[("currentEpoch", "4")], (4, 4));
+    check(&[("acceptedEpoch", "5")], (3, 5));
     // Damaged files count as missing, and voting is suspended.
-    check(&[("currentEpoch", "")], Ok((3, 3)));
-    check(&[("currentEpoch", "3x"), ("acceptedEpoch", "5")], Ok((3, 5)));
-    check(&[("currentEpoch", "3"), ("acceptedEpoch", "-1")], Ok((3, 3)));
-    check(&[("currentEpoch", "4"), ("acceptedEpoch", "4\0")], Ok((4, 4)));
+    check(&[("currentEpoch", "")], (3, 3));
+    check(&[("currentEpoch", "3x"), ("acceptedEpoch", "5")], (3, 5));
+    check(&[("currentEpoch", "3"), ("acceptedEpoch", "-1")], (3, 3));
+    check(&[("currentEpoch", "4"), ("acceptedEpoch", "4\0")], (4, 4));
     let long = "4".repeat(100);
-    check(&[("currentEpoch", "4"), ("acceptedEpoch", &long)], Ok((4, 4)));
+    check(&[("currentEpoch", "4"), ("acceptedEpoch", &long)], (4, 4));
 }
 
 /// The leader's txns are durable and the epoch is not yet: the crash that comes between the two
 /// must not keep a server from starting.
 #[test]
 fn a_crash_between_log_and_epoch_is_repaired() {
-    check(&[("currentEpoch", "2"), ("acceptedEpoch", "3")], Ok((3, 3)));
-    check(&[("currentEpoch", "1"), ("acceptedEpoch", "5")], Ok((3, 5)));
-    check(&[("currentEpoch", "2"), ("currentEpoch.tmp", ""), ("acceptedEpoch", "3")], Ok((3, 3)));
+    check(&[("currentEpoch", "2"), ("acceptedEpoch", "3")], (3, 3));
+    check(&[("currentEpoch", "1"), ("acceptedEpoch", "5")], (3, 5));
+    check(&[("currentEpoch", "2"), ("currentEpoch.tmp", ""), ("acceptedEpoch", "3")], (3, 3));
 }
 
 /// Nor has a standalone server, whose txns are all of epoch 0: both vote.
@@ -219,6 +237,15 @@ fn later_files_count_more_than_their_copies() {
     let disk = check_copied(&[("currentEpoch", "x"), ("acceptedEpoch", "8")], (5, 4), (8, 3));
     let reason = voting::suspended(&disk, &dirs()).unwrap().unwrap();
     assert!(reason.contains("currentEpoch is damaged"), "{reason}");
+}
+
+/// The directory of the epochs is from an older backup than that of the log.
+#[test]
+fn copies_that_are_older_than_the_log_do_not_count() {
+    let files = [("currentEpoch", "2"), ("acceptedEpoch", "2")];
+    let disk = check_copied(&files, (2, 2), (3, 3));
+    let reason = voting::suspended(&disk, &dirs()).unwrap().unwrap();
+    assert!(reason.starts_with("the epoch files are older than the log"), "{reason}");
 }
 
 /// A damaged server promises epochs without having brought its copies up to date at the start.

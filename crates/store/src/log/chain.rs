@@ -9,6 +9,7 @@
 //!   the next file shows it: then an earlier start has dropped what is damaged. Anything else after damage may be after
 //!   a gap.
 //! - A write that was never completed is not a fault: it was never acknowledged.
+//! - Records that repeat a zxid do not come here ([`super::record`]). They may name a file, with counter 0.
 //!
 //! Reading applies these rules record by record, planning again piece by piece, and both get the same
 //! result because the rules are here.
@@ -114,7 +115,8 @@ impl<'a> Chain<'a> {
     /// those before it are missing.
     pub(crate) fn end_file(&mut self, name: LogName) {
         let is_empty = matches!(self.file.take(), Some((_, false)));
-        if is_empty && name.zxid > self.last && !self.joins(name.zxid, None) {
+        let names_txn = name.zxid.counter() > 0;
+        if is_empty && names_txn && name.zxid > self.last && !self.joins(name.zxid, None) {
             self.fail(name, 0, LogFaultKind::Gap { found: name.zxid });
         }
     }
@@ -206,7 +208,7 @@ impl<'a> Chain<'a> {
             || follows(self.last, zxid)
                 && self.doubt.is_none()
                 && !self.known.iter().copied().any(is_between)
-                && !name.is_some_and(is_between)
+                && !name.is_some_and(|name| name.counter() > 0 && is_between(name))
     }
 
     /// Stops: nothing is applied from here on. If there is damage before, that is the fault.

@@ -16,6 +16,7 @@ use super::chain::Chain;
 use super::ending::{LogDamage, RecordsEnd, classify};
 use super::lost::{LOST_MAX, LostRecords, RecordId};
 use super::record::{Record, RecordReader};
+use super::repeats::txn_before;
 use super::table::has_footer;
 use crate::disk::{Disk, IoErrorAt, io_at};
 use crate::epoch::OpenLog;
@@ -146,7 +147,9 @@ pub(crate) fn read_pieces(
     let mut found = LogPieces::default();
     for (index, &name) in log.files.iter().enumerate() {
         let path = name.path(log.dir);
-        let reader = RecordReader::open(disk, &path).map_err(io_at(&path))?;
+        let mut reader = RecordReader::open(disk, &path).map_err(io_at(&path))?;
+        let before = txn_before(disk, log.dir, name)?;
+        before.into_iter().for_each(|before| reader.starts_after(before));
         let next = log.files.get(index + 1).copied();
         let mut file = FileReading { log, name, reader, next, run: None, records: 0, damages: 0 };
         chain.start_file(name);
@@ -271,7 +274,7 @@ impl FileReading<'_> {
     ) -> std::io::Result<()> {
         let mut before = self.reader.offset();
         while let Some(record) = self.reader.next_record()? {
-            let Record { offset, zxid, payload } = record;
+            let Record { offset, zxid, payload, .. } = record;
             if self.log.until.is_some_and(|until| zxid > until) {
                 found.stop = Some(self.stop(before, Some(zxid)));
                 break;

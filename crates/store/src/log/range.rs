@@ -23,7 +23,8 @@ use herdsman_proto::txn::Entry;
 use super::RECORD_EXTRA_BYTES;
 use super::ending::{RecordsEnd, classify};
 use super::record::RecordReader;
-use super::walk::{files_needed, follows_through};
+use super::repeats::{files_with, txn_before};
+use super::walk::follows_through;
 use crate::disk::{DirEntry, Dirs, Disk, IoErrorAt, io_at};
 use crate::names::{LogName, list_damaged_logs, list_logs, list_snapshots};
 
@@ -104,9 +105,11 @@ impl LogRange {
         let snapshots = list_snapshots(&*disk, &dirs.data).map_err(io_at(&dirs.data))?;
         let files = list_logs(&*disk, &dirs.log).map_err(io_at(&dirs.log))?;
         let damaged = list_damaged_logs(&*disk, &dirs.log).map_err(io_at(&dirs.log))?;
+        // A name with counter 0 is not a txn's ([`super::record`]).
         let names = files.iter().chain(&damaged).map(|name| name.zxid);
+        let names = names.filter(|zxid| zxid.counter() > 0);
         let known = snapshots.iter().map(|name| name.zxid).chain(names).collect();
-        let needed = files_needed(&files, after);
+        let needed = files_with(&*disk, &dirs.log, &files, after);
         let closed_bytes = bytes_between(&*disk, &dirs.log, needed)?;
         Ok(LogRange {
             disk,
@@ -228,7 +231,11 @@ impl LogRange {
         };
         let path = file.path(&self.dir);
         match RecordReader::open(&*self.disk, &path) {
-            Ok(reader) => (self.file, self.reader) = (Some(file), Some(reader)),
+            Ok(mut reader) => {
+                let before = txn_before(&*self.disk, &self.dir, file)?;
+                before.into_iter().for_each(|before| reader.starts_after(before));
+                (self.file, self.reader) = (Some(file), Some(reader));
+            }
             Err(source) if source.kind() == io::ErrorKind::NotFound => {
                 return Err(RangeError::Missing { after: self.last });
             }

@@ -2,11 +2,21 @@
 //!
 //! In: a file. Out: its records, one after the other, each with a valid checksum; then the offset
 //! where they stop. [`super::ending`] finds out why they stop there (the end, a torn write, damage).
+//!
+//! # Records without a zxid of their own
+//! Apache logs a request that cannot be decoded with the zxid of the txn before it ([`Entry::may_repeat_zxid`]).
+//! [`RecordReader::next_record`] skips these records, so nothing that reads logs has to know them: replay, DIFF, repair
+//! and archives see one record for each zxid. A record that looks like one of them is skipped if
+//! - its zxid is not later than that of the record before it;
+//! - its counter is 0, which no txn has: the leader had not given a zxid of its epoch yet;
+//! - the record before it is not known, after damage or at the beginning of a file: it might stand in for the very txn
+//!   that is missing there. [`RecordReader::starts_after`] tells what comes before a file.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use herdsman_proto::Zxid;
+use herdsman_proto::txn::Entry;
 
 use super::{
     HEADER, HEADER_BYTES, HEADER_CHECKED_BYTES, PAYLOAD_BYTES_MIN, RECORD_END, RECORD_EXTRA_BYTES,
@@ -26,6 +36,16 @@ pub struct Record<'a> {
     pub zxid: Zxid,
     /// The txn, encoded.
     pub payload: &'a [u8],
+    /// It repeats the zxid of the txn before it, and changes nothing.
+    pub is_repeat: bool,
+}
+
+/// A record in the window.
+struct FoundRecord {
+    offset: u64,
+    zxid: Zxid,
+    payload_bytes: usize,
+    is_repeat: bool,
 }
 
 /// A log file being read.
@@ -43,6 +63,8 @@ pub struct RecordReader {
     first_zxid: Option<Zxid>,
     /// That of the last record.
     last_zxid: Option<Zxid>,
+    /// The txn right before the next record, if it is known.
+    before: Option<Zxid>,
 }
 
 impl RecordReader {
@@ -59,6 +81,7 @@ impl RecordReader {
             header_valid: false,
             first_zxid: None,
             last_zxid: None,
+            before: None,
         };
         let header = reader.view(HEADER.len())?;
         reader.header_valid = header
@@ -69,24 +92,58 @@ impl RecordReader {
         Ok(reader)
     }
 
-    /// The next record; `None` if there is no complete and valid one.
+    /// Tells which txn comes right before the file. To be called before the first record is read.
+    pub fn starts_after(&mut self, zxid: Zxid) {
+        self.before = Some(zxid);
+    }
+
+    /// The next record of a txn; `None` if there is no complete and valid record. Records that repeat a zxid are
+    /// skipped.
     pub fn next_record(&mut self) -> io::Result<Option<Record<'_>>> {
+        while let Some(found) = self.find_record()? {
+            if !found.is_repeat {
+                return Ok(Some(self.record(&found)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next record, whether it repeats a zxid or not.
+    pub fn next_stored(&mut self) -> io::Result<Option<Record<'_>>> {
+        let found = self.find_record()?;
+        Ok(found.map(|found| self.record(&found)))
+    }
+
+    /// Moves past the next record.
+    fn find_record(&mut self) -> io::Result<Option<FoundRecord>> {
         let Some(payload_bytes) = self.next_payload_bytes()? else {
             return Ok(None);
         };
         let record_bytes = payload_bytes + RECORD_EXTRA_BYTES;
-        let Some((zxid, _)) = self.view(record_bytes)?.and_then(valid_record) else {
+        let Some((zxid, payload)) = self.view(record_bytes)?.and_then(valid_record) else {
             return Ok(None);
         };
+        let may_repeat = Entry::may_repeat_zxid(payload);
+        let is_repeat =
+            may_repeat && (zxid.counter() == 0 || self.before.is_none_or(|before| zxid <= before));
         let offset = self.offset;
         self.offset += record_bytes as u64;
-        self.last_zxid = Some(zxid);
-        if offset == HEADER_BYTES {
-            self.first_zxid = Some(zxid);
+        if !is_repeat {
+            self.last_zxid = Some(zxid);
+            self.before = Some(zxid);
+            if offset == HEADER_BYTES {
+                self.first_zxid = Some(zxid);
+            }
         }
+        Ok(Some(FoundRecord { offset, zxid, payload_bytes, is_repeat }))
+    }
+
+    /// The record that was just found: it is in the window.
+    fn record(&self, found: &FoundRecord) -> Record<'_> {
+        let FoundRecord { offset, zxid, payload_bytes, is_repeat } = *found;
         let at = usize::try_from(offset - self.window_offset).expect("the window is in memory");
         let payload = at + RECORD_HEAD_BYTES..at + RECORD_HEAD_BYTES + payload_bytes;
-        Ok(Some(Record { offset, zxid, payload: &self.window[payload] }))
+        Record { offset, zxid, payload: &self.window[payload], is_repeat }
     }
 
     /// The length that the next record claims, if the file is long enough for it.
@@ -124,6 +181,7 @@ impl RecordReader {
     pub fn resume_at(&mut self, offset: u64) {
         assert!(offset >= self.offset, "{offset} lies before {}", self.offset);
         self.offset = offset;
+        self.before = None;
         self.window.clear();
         self.window_offset = offset;
         // A record was found, so the file is a log, whatever its header is.

@@ -2,7 +2,7 @@
 //!
 //! In: encoded txns in zxid order. Out: `Ok` from [`LogWriter::flush`] once the whole batch is
 //! durable: one write at the current position and one sync, however many txns it holds. After the sync one write
-//! adds their slots to the table at the end of the file ([`super::table`]), and waits for nothing.
+//! adds their slots to the table at the end of the file ([`super::table`]), without a sync of its own.
 //! Apache: `FileTxnLog.append`/`commit`, `FilePadding`.
 //!
 //! Deliberately not here: threads and clocks. The caller gathers a batch while the disk works, and

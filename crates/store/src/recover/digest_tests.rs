@@ -1,18 +1,8 @@
 //! Trees whose digest differs from the recorded one.
 
-use herdsman_proto::txn::{Entry, TxnDigest};
+use herdsman_proto::txn::TxnDigest;
 
 use super::*;
-
-/// Each with the digest of the tree after it.
-fn with_digests(mut entries: Vec<Entry>) -> Vec<Entry> {
-    let mut tree = tree_at(0);
-    for entry in &mut entries {
-        tree.replay(entry);
-        entry.digest = Some(TxnDigest { version: TxnDigest::VERSION, tree_digest: tree.digest() });
-    }
-    entries
-}
 
 #[test]
 fn a_tree_with_a_wrong_digest_is_refused() {

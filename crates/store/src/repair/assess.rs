@@ -5,12 +5,13 @@ use std::ops::Range;
 use herdsman_proto::Zxid;
 
 use super::gaps::{FoundGaps, LogFacts, PieceFate, find_gaps};
-use super::{Assessment, Damage, DamagedPlace, Gap};
+use super::{Assessment, Damage, DamagedPlace, Gap, Irreparable};
 use crate::disk::{Dirs, Disk, TolerantDisk};
 use crate::epoch::{self, KnownLog};
 use crate::install::find_installing;
 use crate::log::pieces::{LogFiles, LogPiece, PieceContent, read_pieces};
-use crate::log::walk::{LogWalkError, files_needed};
+use crate::log::repeats::files_with;
+use crate::log::walk::LogWalkError;
 use crate::names::{LogName, SnapshotName};
 use crate::recover::{RecoverError, RecoverOptions, RecoverySource, ReplayBase};
 use crate::snapshot::reader::SnapshotError;
@@ -23,8 +24,8 @@ const UNREADABLE: &str = "a part of it cannot be read (I/O error)";
 /// Finds out what is damaged or missing in a server's files, beyond what its newest valid snapshot covers.
 ///
 /// # Errors
-/// The disk fails in another way than by unreadable blocks, files are in the wrong directory, or zxids go back. No
-/// record of another server helps then.
+/// The disk fails in another way than by unreadable blocks, or files are in the wrong directory. Nothing of another
+/// server helps then.
 pub fn assess(
     disk: &dyn Disk,
     dirs: &Dirs,
@@ -40,27 +41,76 @@ pub fn assess(
     }
     let (snapshots, logs) = source.list()?;
     match source.base(&snapshots, &logs) {
-        Ok(base) => {
-            let read = ReadLog::of(disk, dirs, &base, logs)?;
-            Ok(read.assessment(dirs, &base.damaged))
-        }
+        Ok(base) => match ReadLog::of(disk, dirs, &base, logs) {
+            Ok(read) => Ok(read.assessment(dirs, &base.damaged)),
+            Err(RecoverError::Log {
+                source: LogWalkError::Backwards { path, offset, last_good, found },
+                ..
+            }) => {
+                let why = format!("txn {found} comes after txn {last_good}");
+                let place = DamagedPlace { path, offset, why };
+                Ok(without_tree(Irreparable::MixedHistories, vec![place]))
+            }
+            Err(error) => Err(error),
+        },
         Err(RecoverError::SnapshotsDamaged { damaged, .. }) => Ok(needs_tree(&damaged)),
         Err(RecoverError::NoSnapshot { dir, log }) => {
             let path = SnapshotName { zxid: Zxid::ZERO, compression: crate::Compression::None };
             let why = format!("there is no snapshot, but a txn log, {}", log.display());
-            Ok(without_tree(vec![DamagedPlace { path: path.path(&dir), offset: 0, why }]))
+            let place = DamagedPlace { path: path.path(&dir), offset: 0, why };
+            Ok(without_tree(Irreparable::NoSnapshot, vec![place]))
         }
         Err(error) => Err(error),
     }
 }
 
-fn needs_tree(damaged: &[SnapshotError]) -> Assessment {
-    without_tree(damaged.iter().map(place_of).collect())
+/// Finds out what of other servers can end a refusal of recovery; `None` if that has another reason than damaged or
+/// missing data.
+///
+/// # Errors
+/// As [`assess`].
+pub fn assess_refusal(
+    disk: &dyn Disk,
+    dirs: &Dirs,
+    options: &RecoverOptions,
+    refusal: &RecoverError,
+) -> Result<Option<Damage>, RecoverError> {
+    let is_about_data = matches!(
+        refusal,
+        RecoverError::NoSnapshot { .. }
+            | RecoverError::SnapshotsDamaged { .. }
+            | RecoverError::InstallingDamaged(_)
+            | RecoverError::Log { .. }
+            | RecoverError::LogTooShort { .. }
+            | RecoverError::LogLost { .. }
+            | RecoverError::Digest { .. }
+            | RecoverError::Io { .. }
+    );
+    if !is_about_data {
+        return Ok(None);
+    }
+    match (assess(disk, dirs, options)?, refusal) {
+        // Records come first: what is damaged may be what the digest misses.
+        (Assessment::Damaged(damage), _) => Ok(Some(damage)),
+        (Assessment::Whole, RecoverError::Digest { mismatch, snapshot }) => {
+            let path = snapshot.clone().unwrap_or_else(|| dirs.log.clone());
+            let place = DamagedPlace { path, offset: 0, why: mismatch.to_string() };
+            Ok(Some(damage_without_tree(Irreparable::WrongTree, vec![place])))
+        }
+        (Assessment::Whole, _) => Ok(None),
+    }
 }
 
-fn without_tree(places: Vec<DamagedPlace>) -> Assessment {
-    let good = Zxid::ZERO;
-    Assessment::Damaged(Damage { good, gaps: Vec::new(), end: None, needs_tree: true, places })
+fn needs_tree(damaged: &[SnapshotError]) -> Assessment {
+    without_tree(Irreparable::NoSnapshot, damaged.iter().map(place_of).collect())
+}
+
+fn without_tree(reason: Irreparable, places: Vec<DamagedPlace>) -> Assessment {
+    Assessment::Damaged(damage_without_tree(reason, places))
+}
+
+fn damage_without_tree(reason: Irreparable, places: Vec<DamagedPlace>) -> Damage {
+    Damage { good: Zxid::ZERO, gaps: Vec::new(), end: None, needs_tree: Some(reason), places }
 }
 
 fn place_of(error: &SnapshotError) -> DamagedPlace {
@@ -103,7 +153,7 @@ impl ReadLog {
         logs: Vec<LogName>,
     ) -> Result<Self, RecoverError> {
         let after = base.tree.last_zxid();
-        let files = files_needed(&logs, after);
+        let files = files_with(disk, &dirs.log, &logs, after);
         let KnownLog { last: known_last, open } = epoch::known_log(disk, &dirs.data);
         let log = LogFiles { dir: &dirs.log, files, after, until: None, known: &base.known, open };
         let tolerant = TolerantDisk::new(disk);
@@ -151,7 +201,7 @@ impl ReadLog {
             snapshots.iter().map(|(_, error)| place_of(error)).collect();
         places.extend(self.places(dirs));
         let FoundGaps { gaps, end, good, .. } = self.found;
-        Assessment::Damaged(Damage { good, gaps, end, needs_tree: false, places })
+        Assessment::Damaged(Damage { good, gaps, end, needs_tree: None, places })
     }
 
     /// Describes what is damaged, and what is missing without a trace.

@@ -57,7 +57,7 @@ fn damage_is_described() {
     let disk = server(&[numbers(1..=7), numbers(12..=14)]);
     disk.flip_bit(&log_path(1), log_bytes(&creates(1..=2)).len() + 30, 3);
     let damage = damage(&disk);
-    assert_eq!((damage.good, damage.end, damage.needs_tree), (Zxid(2), Some(Zxid(14)), false));
+    assert_eq!((damage.good, damage.end, damage.needs_tree), (Zxid(2), Some(Zxid(14)), None));
     assert_eq!(known(&damage), [vec![3], numbers(8..=11)]);
     assert_eq!(
         places(&damage),
@@ -144,17 +144,33 @@ fn without_a_snapshot_only_a_tree_helps() {
         disk.flip_bit(&path, 60, 0);
     }
     let damaged = damage(&disk);
-    assert!(damaged.needs_tree && damaged.gaps.is_empty() && damaged.end.is_none());
+    assert!(damaged.gaps.is_empty() && damaged.end.is_none());
+    assert_eq!(damaged.needs_tree, Some(Irreparable::NoSnapshot));
     assert_eq!(damaged.places.len(), 2);
     for name in ["snapshot.0", "snapshot.5"] {
         disk.remove(&dir().join(name)).unwrap();
     }
-    assert!(damage(&disk).needs_tree);
+    assert_eq!(damage(&disk).needs_tree, Some(Irreparable::NoSnapshot));
     let trusting = RecoverOptions { trust_empty: true, ..RecoverOptions::default() };
     assert_eq!(assess(&disk, &dirs(), &trusting).unwrap(), Assessment::Whole);
     // A leader's tree that was being installed.
     disk.put(&dir().join("install.snapshot.9"), vec![1, 2, 3]);
-    assert!(damage(&disk).needs_tree);
+    assert_eq!(damage(&disk).needs_tree, Some(Irreparable::NoSnapshot));
+}
+
+/// A bad block in the only snapshot, or in one that the log continues.
+#[test]
+fn an_unreadable_snapshot_is_a_damaged_one() {
+    for range in [0..1, 30..31, 100..101] {
+        let disk = server(&[numbers(1..=7)]);
+        let newest = snapshot(&disk, &tree_of(&creates(1..=5)));
+        disk.fail_reads(&newest, range.clone());
+        assert_whole(&disk);
+        assert_eq!(recovered(&disk).tree.last_zxid(), Zxid(7));
+        disk.fail_reads(&dir().join("snapshot.0"), range);
+        assert_eq!(damage(&disk).needs_tree, Some(Irreparable::NoSnapshot));
+        assert_eq!(refused(&disk), Some(damage(&disk)));
+    }
 }
 
 /// A header that only a snapshot covers in part is written again, so that Apache can read the file.
@@ -170,12 +186,39 @@ fn a_damaged_header_counts_if_the_file_is_needed() {
     assert_whole(&disk);
 }
 
+/// What other servers can do about the refusal of recovery.
+fn refused(disk: &MemoryDisk) -> Option<Damage> {
+    let refusal = crate::recover(disk, &dirs(), &RecoverOptions::default(), &mut |_| {});
+    let refusal = refusal.unwrap_err();
+    assess_refusal(disk, &dirs(), &RecoverOptions::default(), &refusal).unwrap()
+}
+
+/// The files are of several histories: no record helps, a leader's tree does.
 #[test]
-fn zxids_that_go_back_are_refused() {
+fn zxids_that_go_back_need_a_tree() {
     let disk = server(&[]);
     disk.put(&log_path(1), log_bytes(&[create(1, 40), create(2, 40), create(2, 40)]));
-    let error = assess(&disk, &dirs(), &RecoverOptions::default()).unwrap_err();
-    assert!(error.to_string().contains("comes after txn 0x2"), "{error}");
+    let damaged = refused(&disk).unwrap();
+    assert_eq!(damaged, damage(&disk));
+    assert_eq!((damaged.needs_tree, damaged.end), (Some(Irreparable::MixedHistories), None));
+    let place = &places(&damaged)[0];
+    assert!(place.ends_with("txn 0x2 comes after txn 0x2"), "{place}");
+}
+
+/// Zxids do not show a hole before a new epoch, digests do. If there is damage, too, it comes first.
+#[test]
+fn a_hole_before_a_new_epoch_needs_a_tree() {
+    let epoch = 1 << 32;
+    let all = with_digests(creates((1..=7).chain(epoch + 1..=epoch + 2)));
+    let disk = server(&[]);
+    disk.put(&log_path(1), log_bytes(&all[..5]));
+    disk.put(&log_path(epoch + 1), log_bytes(&all[7..]));
+    assert_whole(&disk);
+    let damaged = refused(&disk).unwrap();
+    assert_eq!((damaged.needs_tree, damaged.end), (Some(Irreparable::WrongTree), None));
+    assert!(places(&damaged)[0].contains("the tree has digest"), "{:?}", places(&damaged));
+    disk.flip_bit(&log_path(1), log_bytes(&all[..2]).len() + 30, 3);
+    assert_eq!(known(&refused(&disk).unwrap()), [vec![3]]);
 }
 
 /// Any content of a log file is assessed without a panic, and never as whole if recovery refuses it.

@@ -210,7 +210,7 @@ impl<'a> Finder<'a> {
             }
             return Ok(false);
         }
-        if is_first && self.last < name.zxid && name.zxid <= zxid {
+        if is_first && name.zxid.counter() > 0 && self.last < name.zxid && name.zxid <= zxid {
             let here = std::mem::replace(&mut self.here, Doubt::none());
             if name.zxid < zxid && zxid != self.last.next() {
                 self.missing(RecordId::of(name.zxid));
@@ -311,7 +311,8 @@ impl<'a> Finder<'a> {
     fn end_file(&mut self) {
         let file = self.file.as_ref().expect("a file was started");
         let name = file.name.zxid;
-        if file.has_record || name <= self.last {
+        // Counter 0: a record without a zxid of its own was the first one.
+        if file.has_record || name <= self.last || name.counter() == 0 {
             return;
         }
         let here = std::mem::replace(&mut self.here, Doubt::none());

@@ -20,6 +20,7 @@ use crate::log::ending::{LogDamage, RecordsEnd, classify};
 use crate::log::pieces::DAMAGES_PER_FILE_MAX;
 use crate::log::range::RangeError;
 use crate::log::record::RecordReader;
+use crate::log::repeats::txn_before;
 use crate::log::walk::{files_needed, follows_through};
 use crate::names::{LogName, list_logs, list_snapshots};
 
@@ -68,7 +69,8 @@ pub fn read_records(
 ) -> Result<RecordsBetween, RangeError> {
     let snapshots = list_snapshots(&*disk, &dirs.data).map_err(io_at(&dirs.data))?;
     let logs = list_logs(&*disk, &dirs.log).map_err(io_at(&dirs.log))?;
-    let names = snapshots.iter().map(|name| name.zxid).chain(logs.iter().map(|name| name.zxid));
+    let of_logs = logs.iter().map(|name| name.zxid).filter(|zxid| zxid.counter() > 0);
+    let names = snapshots.iter().map(|name| name.zxid).chain(of_logs);
     // The file with the txn before the part proves that this server has it.
     let files = files_needed(&logs, Zxid(after.0.saturating_sub(1)));
     // Every history begins with nothing.
@@ -162,7 +164,12 @@ impl RecordsBetween {
         };
         let path = name.path(&self.dirs.log);
         match RecordReader::open(&TolerantDisk::new(&*self.disk), &path) {
-            Ok(reader) => self.file = Some(OpenFile { reader, damages: 0 }),
+            Ok(mut reader) => {
+                let tolerant = TolerantDisk::new(&*self.disk);
+                let before = txn_before(&tolerant, &self.dirs.log, name)?;
+                before.into_iter().for_each(|before| reader.starts_after(before));
+                self.file = Some(OpenFile { reader, damages: 0 });
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => self.doubt(),
             Err(error) => return Err(IoErrorAt { path, source: error }.into()),
         }

@@ -132,7 +132,7 @@ pub fn plan_splice(
     repair: &Repair,
 ) -> Result<SplicePlan, SpliceError> {
     let mut plan = SplicePlan { dirs: dirs.clone(), files: Vec::new(), snapshots: Vec::new() };
-    if repair.damage().needs_tree || find_installing(disk, &dirs.data)?.is_some() {
+    if repair.damage().needs_tree.is_some() || find_installing(disk, &dirs.data)?.is_some() {
         return Ok(plan);
     }
     let source = RecoverySource { disk, dirs, options };

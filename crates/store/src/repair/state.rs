@@ -31,6 +31,15 @@ pub enum Irreparable {
     /// There is no usable snapshot.
     #[error("no snapshot can be used")]
     NoSnapshot,
+    /// The tree of the snapshot and the log is not the one that they were written from.
+    #[error(
+        "the snapshot and the log do not give the tree that they were written from: txns are missing without a trace \
+         (a log file at the end of an epoch), or a snapshot is wrong"
+    )]
+    WrongTree,
+    /// The log has files of several histories.
+    #[error("zxids go back, so the log files are not of one history")]
+    MixedHistories,
     /// The end of the log is lost, and nothing says how far it went.
     #[error(
         "the end of the log is damaged or missing, and it is not known which txn was the last one"
@@ -305,15 +314,15 @@ impl Repair {
     /// Whether everything was found.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        !self.damage.needs_tree && self.gaps.iter().all(|gap| gap.is_filled)
+        self.damage.needs_tree.is_none() && self.gaps.iter().all(|gap| gap.is_filled)
     }
 
     /// Why records cannot complete the repair, if they cannot: only a leader's tree can.
     #[must_use]
     pub fn irreparable(&self) -> Option<Irreparable> {
         let ends_open = |it: &GapRepair| it.gap.before.is_none() && !it.gap.is_complete;
-        if self.damage.needs_tree {
-            Some(Irreparable::NoSnapshot)
+        if self.damage.needs_tree.is_some() {
+            self.damage.needs_tree
         } else if self.gaps.iter().any(ends_open) {
             Some(Irreparable::EndUnknown)
         } else if self.is_too_large {

@@ -17,7 +17,7 @@ fn gap(after: i64, before: Option<i64>, known: &[i64], is_complete: bool) -> Gap
 fn repair(gaps: Vec<Gap>) -> Repair {
     let good = gaps.first().map_or(Zxid::ZERO, |gap| gap.after);
     let end = gaps.last().filter(|gap| gap.is_complete).map(|_| Zxid(99));
-    Repair::new(Damage { good, gaps, end, needs_tree: false, places: Vec::new() })
+    Repair::new(Damage { good, gaps, end, needs_tree: None, places: Vec::new() })
 }
 
 /// Offers these records for the first wanted range.
@@ -139,7 +139,7 @@ fn the_end_is_not_guessed() {
     assert_eq!((known.irreparable(), known.wanted()), (None, vec![(Zxid(7), Zxid(10))]));
     self::offer(&mut known, PEER, &[8, 9], unbroken(false));
     assert!(known.is_complete());
-    let tree = Damage { needs_tree: true, ..known.damage().clone() };
+    let tree = Damage { needs_tree: Some(Irreparable::NoSnapshot), ..known.damage().clone() };
     let repair = Repair::new(Damage { gaps: Vec::new(), ..tree });
     assert_eq!(repair.irreparable(), Some(Irreparable::NoSnapshot));
     assert!(!repair.is_complete());

@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use herdsman_proto::{QuorumPacket, Zxid};
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{LearnerKind, QuorumPacket, Zxid};
 
 use super::{Learner, Stage};
 use crate::history::continues;
@@ -27,7 +28,7 @@ pub(super) struct ReceivedTree {
 impl ReceivedTree {
     /// Adds a txn, unless the tree certainly contains it.
     fn push(&mut self, zxid: Zxid, payload: Bytes) -> Result<(), StepDownReason> {
-        if zxid <= self.zxid {
+        if zxid <= self.zxid || repeats_zxid(zxid, &payload, self.last) {
             return Ok(());
         }
         // The tree may be labelled with the start of an epoch, which `continues` allows for.
@@ -55,6 +56,12 @@ impl ReceivedTree {
 fn check_keeps_committed(end: Zxid, replica: &Replica) -> Result<(), StepDownReason> {
     let committed = replica.log.committed_txn();
     if end < committed { Err(StepDownReason::LeaderBehind { end, committed }) } else { Ok(()) }
+}
+
+/// Whether a txn changes nothing and has no zxid of its own: Apache's leader proposes a request that it cannot decode
+/// with the zxid that it gave last, or with counter 0 if that was none of its epoch. It belongs to no history here.
+fn repeats_zxid(zxid: Zxid, payload: &[u8], last: Zxid) -> bool {
+    (zxid <= last || zxid.counter() == 0) && Entry::may_repeat_zxid(payload)
 }
 
 impl Learner {
@@ -173,6 +180,10 @@ impl Learner {
             | Stage::Active => {}
             _ => return Err(StepDownReason::LeaderRefused),
         }
+        if repeats_zxid(zxid, &payload, replica.log.last()) {
+            self.acknowledge_repeat(zxid, out);
+            return Ok(());
+        }
         // Apache's leader may begin a little before our end.
         if replica.log.history().contains(zxid) {
             return Ok(());
@@ -187,6 +198,16 @@ impl Learner {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Acknowledges a txn again that Apache's leader has proposed again: if it was not committed yet, the leader has
+    /// forgotten who had acknowledged it.
+    fn acknowledge_repeat(&self, zxid: Zxid, out: &mut Vec<Output>) {
+        let may_ack = matches!(self.stage, Stage::AwaitingUpToDate | Stage::Active);
+        let is_owed = zxid.counter() != 0 && zxid <= self.acked;
+        if may_ack && is_owed && self.kind == LearnerKind::Follower {
+            self.send(QuorumPacket::Ack { zxid }, out);
+        }
     }
 
     /// Handles a commit. The txn is agreed on only if the leader is established. A txn of the leader's own epoch shows

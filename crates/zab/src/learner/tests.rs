@@ -1,6 +1,8 @@
 //! A learner by itself, packet by packet.
 
 use bytes::Bytes;
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{ErrorCode, SessionId, Txn, TxnHeader};
 
 use super::*;
 use crate::io::TreeAfterCut;
@@ -132,6 +134,66 @@ fn txns_behind_a_tree_are_handed_on_as_they_are_agreed_on() {
     );
     let Stage::Installing { rest } = &learner.stage else { panic!("{:?}", learner.stage) };
     assert_eq!(rest, &[proposal(zxid(5, 3))], "it is not known to be agreed on");
+}
+
+/// What Apache's leader proposes for a request that it cannot decode.
+fn undecodable(zxid: Zxid) -> QuorumPacket {
+    let header = TxnHeader { session: SessionId(0x1000), cxid: 7, zxid, time_ms: 1 };
+    let entry = Entry { header, txn: Txn::error(ErrorCode::MarshallingError), digest: None };
+    let mut payload = Vec::new();
+    entry.encode(&mut payload);
+    QuorumPacket::Proposal { zxid, payload: payload.into() }
+}
+
+/// It has the zxid of the txn before, and is none. The leader counts acknowledgements from then on only, so what was
+/// acknowledged before is acknowledged again.
+#[test]
+fn a_repeated_zxid_is_not_logged_and_acknowledged_again() {
+    let diff = QuorumPacket::Diff { zxid: zxid(1, 1) };
+    let new_leader = QuorumPacket::NewLeader { zxid: zxid(5, 0), config: Bytes::new() };
+    let (mut learner, mut replica, mut out) =
+        after_packets([diff, undecodable(zxid(1, 1)), new_leader]);
+    learner.handle_epoch_saved(EpochKind::Current, &mut replica, &mut out);
+    learner.handle_packet(0, QuorumPacket::UpToDate, &mut replica, &mut out).unwrap();
+    let mut take = |packets: &[QuorumPacket], flushed: Option<Zxid>| {
+        let mut out = Vec::new();
+        for packet in packets {
+            learner.handle_packet(0, packet.clone(), &mut replica, &mut out).unwrap();
+        }
+        if let Some(flushed) = flushed {
+            replica.log.handle_flushed(flushed, &mut out);
+            learner.handle_flushed(&mut replica, &mut out).unwrap();
+        }
+        out
+    };
+    let ack = |zxid| Output::Send { link: LINK, packet: QuorumPacket::Ack { zxid } };
+    let append = |zxid| Output::Append { zxid, payload: "txn".into(), storage: LogStorage::OnDisk };
+    // Before the first txn of the epoch.
+    assert_eq!(take(&[undecodable(zxid(5, 0))], None), []);
+    let (first, second) = (zxid(5, 1), zxid(5, 2));
+    // Not durable yet: there will be an acknowledgement.
+    assert_eq!(
+        take(&[proposal(first), undecodable(first)], Some(first)),
+        [append(first), ack(first)]
+    );
+    assert_eq!(take(&[undecodable(first)], None), [ack(first)]);
+    assert_eq!(take(&[undecodable(first)], None), [ack(first)]);
+    assert_eq!(take(&[proposal(second)], None), [append(second)]);
+    // With a zxid of its own it is a txn.
+    let third = zxid(5, 3);
+    assert!(
+        matches!(take(&[undecodable(third)], None)[..], [Output::Append { zxid, .. }] if zxid == third)
+    );
+}
+
+/// The same among the txns that follow a tree.
+#[test]
+fn a_repeated_zxid_does_not_follow_a_tree() {
+    let snap = QuorumPacket::Snap { zxid: zxid(5, 1) };
+    let packets = [snap, undecodable(zxid(5, 1)), proposal(zxid(5, 2)), undecodable(zxid(5, 2))];
+    let (learner, _, _) = after_packets(packets);
+    let Stage::ReceivingTree(received) = learner.stage else { panic!("{:?}", learner.stage) };
+    assert_eq!(format!("{received:?}").matches("txn").count(), 1, "{received:?}");
 }
 
 /// The log had to be given up, and the leader still has everything: it is put on an empty tree.

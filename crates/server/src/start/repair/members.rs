@@ -250,7 +250,7 @@ mod tests {
         let known = vec![RecordId::of(Zxid(8))];
         let gap = Gap { after: Zxid(7), before: Some(Zxid(9)), known, is_complete: true };
         let (good, end) = (Zxid(7), Some(Zxid(9)));
-        Repair::new(Damage { good, gaps: vec![gap], end, needs_tree: false, places: Vec::new() })
+        Repair::new(Damage { good, gaps: vec![gap], end, needs_tree: None, places: Vec::new() })
     }
 
     fn accept(listener: &TcpListener) -> TcpStream {

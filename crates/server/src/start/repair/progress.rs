@@ -24,15 +24,15 @@ impl Progress {
     pub fn begin(damage: &Damage) -> Self {
         let places = shown(damage.places.iter().map(ToString::to_string));
         let consequence = match (damage.needs_tree, damage.end) {
-            (true, _) => {
-                "no snapshot can be used, so this server takes everything from a leader".to_owned()
+            (Some(reason), _) => {
+                format!("{reason}. So this server takes everything from a leader")
             }
-            (false, None) => format!(
+            (None, None) => format!(
                 "everything after txn {} is missing, and it is not known which txn was the last one, so this server \
                  takes everything from a leader",
                 damage.good
             ),
-            (false, Some(end)) => format!(
+            (None, Some(end)) => format!(
                 "the last txn before the damage is {}, the last one in the log {end}; the other members are asked for \
                  the records in between that are missing",
                 damage.good

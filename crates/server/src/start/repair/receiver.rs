@@ -9,7 +9,7 @@ use herdsman_proto::quorum::fetch::{Chain, DAMAGED_RANGES_MAX, MemberState, TO_T
 use herdsman_quorum::{
     ConnectResult, MemberReport, PortFailure, QuorumNetwork, ReadPermission, Receiver, SendRecord,
 };
-use herdsman_store::{Damage, Dirs, Disk};
+use herdsman_store::{Damage, Dirs, Disk, Irreparable};
 use herdsman_zab::{Input, LinkId};
 use parking_lot::Mutex;
 
@@ -19,6 +19,8 @@ pub(super) struct RepairReceiver {
     disk: Arc<dyn Disk>,
     dirs: Dirs,
     report: MemberReport,
+    /// Why the log is not a history from which others may be repaired, if it is not.
+    needs_tree: Option<Irreparable>,
     network: Weak<QuorumNetwork>,
     port_failure: Mutex<Option<PortFailure>>,
 }
@@ -40,6 +42,7 @@ impl RepairReceiver {
             disk: Arc::clone(disk),
             dirs: dirs.clone(),
             report,
+            needs_tree: damage.needs_tree,
             network: Arc::downgrade(network),
             port_failure: Mutex::default(),
         }
@@ -81,6 +84,14 @@ impl Receiver for RepairReceiver {
     }
 
     fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain {
-        send_records(&self.disk, &self.dirs, (after, before), send)
+        match self.needs_tree {
+            Some(Irreparable::MixedHistories) => Chain::Broken,
+            // Each record is one of this history, but nothing shows where some are missing.
+            Some(Irreparable::WrongTree) => {
+                send_records(&self.disk, &self.dirs, (after, before), send);
+                Chain::Broken
+            }
+            _ => send_records(&self.disk, &self.dirs, (after, before), send),
+        }
     }
 }

@@ -120,7 +120,7 @@ impl Output {
             reader.resume_at(range.start);
         }
         while reader.offset() < range.end {
-            let Some(record) = reader.next_record()? else {
+            let Some(record) = reader.next_stored()? else {
                 return Err(io::Error::other("the file has changed since it was read"));
             };
             self.record(record.zxid, record.payload)?;
@@ -174,7 +174,7 @@ fn read_back(disk: &dyn Disk, path: &Path) -> io::Result<(Contents, bool)> {
     let mut reader = RecordReader::open(disk, path)?;
     let (mut contents, mut is_clean) = (Vec::new(), true);
     loop {
-        while let Some(record) = reader.next_record()? {
+        while let Some(record) = reader.next_stored()? {
             contents.push((record.zxid, checksum(record.payload)));
         }
         match classify(&reader)? {
