@@ -198,16 +198,16 @@ impl SplicePlan {
     /// Does it. See the module for what a crash leaves.
     pub fn carry_out(&self, disk: &dyn Disk, keep: KeepDamaged) -> Result<Spliced, SpliceError> {
         let mut spliced = Spliced::default();
-        // A file that is written again has another length. None that lacks its end comes here.
-        if !self.files.is_empty() {
-            forget_open_log(disk, &self.dirs.data).map_err(io_at(&self.dirs.data))?;
-        }
         let is_new = |file: &&FilePlan| !file.replaces;
         let (new, old): (Vec<_>, Vec<_>) = self.files.iter().partition(is_new);
         for file in new.into_iter().chain(old) {
             write::replace(disk, &self.dirs.log, file, keep)?;
             spliced.files.push(file.name.path(&self.dirs.log));
             spliced.records += file.new_records();
+        }
+        // A file that was written again has another length. Before that, what is known of it shows what it may lack.
+        if !self.files.is_empty() {
+            forget_open_log(disk, &self.dirs.data).map_err(io_at(&self.dirs.data))?;
         }
         let dir = &self.dirs.data;
         for name in &self.snapshots {
