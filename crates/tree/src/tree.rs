@@ -308,6 +308,16 @@ impl Tree {
         self.ephemerals.get(&session).map_or(0, BTreeSet::len)
     }
 
+    /// The session that owns this znode; `None` if it is not an ephemeral.
+    #[must_use]
+    pub fn ephemeral_owner(&self, path: &str) -> Option<SessionId> {
+        let stat = self.nodes.get(self.nodes.find(path)?).stat();
+        match self.options.owner_rules.owner(stat.ephemeral_owner) {
+            Owner::Session(session) => Some(session),
+            Owner::None | Owner::Container | Owner::Ttl(_) => None,
+        }
+    }
+
     /// Whether the ensemble has this session open, as far as this tree knows.
     #[must_use]
     pub fn has_session(&self, session: SessionId) -> bool {
