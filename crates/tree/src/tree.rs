@@ -329,6 +329,18 @@ impl Tree {
         self.ephemerals.get(&session).into_iter().flatten()
     }
 
+    /// Those of a session's ephemerals whose paths have this prefix, in order. The others cost nothing.
+    pub(crate) fn ephemerals_with<'a>(
+        &'a self,
+        session: SessionId,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<str>> {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let paths = self.ephemerals.get(&session);
+        let behind = paths.into_iter().flat_map(move |paths| paths.range::<str, _>(from));
+        behind.take_while(move |path| path.starts_with(prefix))
+    }
+
     /// Sessions that own ephemerals, in order of their ids.
     #[must_use]
     pub fn ephemeral_owners(&self) -> Vec<SessionId> {
