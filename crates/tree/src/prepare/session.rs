@@ -65,8 +65,8 @@ impl Overlay {
         self.first_ephemerals(tree, session, count_max).is_complete
     }
 
-    /// Prepares the deletion of some ephemerals of a session that is ending, at most this many and at least one if there
-    /// is one. The txn has the form of a multi; the header is that of a server's own txn.
+    /// Prepares the deletion of some ephemerals of a session that is ending: at most this many, and at least one if
+    /// there is one. The txn has the form of a multi; the header is that of a server's own txn.
     pub fn prepare_session_step(
         &mut self,
         tree: &Tree,
