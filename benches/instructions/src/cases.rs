@@ -4,7 +4,7 @@
 //! operation. An operation checks its result, which costs a few instructions: otherwise a
 //! case could measure how quickly a request is rejected, without anyone noticing.
 
-use crate::{decode, encode, log, node, read, write};
+use crate::{crowds, decode, encode, log, node, read, write};
 
 /// A measured operation: runs once, with the number of the iteration, from 0.
 pub type Operation = Box<dyn FnMut(usize)>;
@@ -51,11 +51,28 @@ pub const CASES: &[Case] = &[
         read::refused,
         "1,024 entries of an ACL and 64 ids of 1,000 bytes each",
     ),
+    case("read-count", 100, crowds::count, "getAllChildrenNumber of 100,000 znodes"),
+    case(
+        "read-ephemerals",
+        100,
+        crowds::ephemerals,
+        "getEphemerals of a session with 10,000, one of which has the prefix",
+    ),
     case("prepare-set-data", 500, write::prepare_set_data, "a setData becomes a txn"),
     case("prepare-create", 500, write::prepare_create, "a create becomes a txn"),
     case("apply-set-data", 500, write::apply_set_data, "a txn replaces a znode's data"),
     case("apply-create", write::CHANGED, write::apply_create, "a txn creates a znode"),
     case("apply-delete", write::CHANGED, write::apply_delete, "a txn deletes a znode"),
+    case("apply-quota", 20, crowds::quota, "the totals of 100,000 znodes are created and deleted"),
+    case("watchers-1000", 4, crowds::watchers_1000, "1,000 watchers are added, notified, removed"),
+    case("watchers-8000", 2, crowds::watchers_8000, "the same with 8,000"),
+    case(
+        "close-sessions-500",
+        4,
+        crowds::close_500,
+        "500 sessions with an ephemeral each end while everything is in flight",
+    ),
+    case("close-sessions-4000", 2, crowds::close_4000, "the same with 4,000"),
     case("encode-txn", 1000, encode::txn, "a setData txn for the log"),
     case("decode-txn", 1000, decode::txn, "the same, read back when the log is replayed"),
     case("append-batch", 20, log::append_batch, "64 txns, appended and flushed to a memory disk"),
@@ -80,6 +97,22 @@ mod tests {
             for index in 0..case.iterations_max() {
                 operation(index);
             }
+        }
+    }
+
+    /// A cost that grows faster than the number of items shows in a larger crowd, even if the counts are accepted.
+    #[test]
+    fn an_item_of_a_large_crowd_costs_about_as_much_as_one_of_a_small_crowd() {
+        let baseline = include_str!("../baseline.txt");
+        let count = |name: &str| -> u64 {
+            let line = baseline.lines().find_map(|line| line.strip_prefix(name)).expect("counted");
+            line.trim().parse().expect("a number")
+        };
+        for (small, large) in
+            [("watchers-1000", "watchers-8000"), ("close-sessions-500", "close-sessions-4000")]
+        {
+            let (small, large) = (count(small), count(large));
+            assert!(large * 2 <= small * 8 * 3, "{large} for 8 times as many as {small}");
         }
     }
 

@@ -11,6 +11,7 @@
 //! cost; `herdsman bench` measures it.
 
 mod cases;
+mod crowds;
 mod decode;
 mod encode;
 mod fixture;

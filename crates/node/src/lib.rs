@@ -12,6 +12,7 @@
 //! Most reads do not pass through here: the thread that owns a connection answers them from the tree. Those that
 //! follow a write of their own session do, see [`reads`].
 
+pub mod closing;
 pub mod cxids;
 pub mod ended;
 pub mod expiry;

@@ -1,5 +1,6 @@
 //! The node: sessions, the overlay and the txns in flight, advanced by one input at a time.
 
+mod closing;
 mod commit;
 mod connect;
 mod ensemble;
@@ -20,6 +21,7 @@ use herdsman_tree::overlay::Savepoint;
 use herdsman_tree::{Caller, Events, Overlay, Tree};
 use herdsman_zab::Zab;
 
+use crate::closing::{CloseRequest, ClosingSessions};
 use crate::cxids::{Cxids, Numbering};
 use crate::forwarding::Forwarding;
 use crate::io::{ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState};
@@ -58,6 +60,8 @@ pub struct NodeSettings {
     pub passwords: SessionPasswords,
     /// The fewest voters that a change of membership may leave.
     pub voters_min: usize,
+    /// The most ephemerals that one txn deletes at the end of their session.
+    pub ephemerals_per_txn_max: usize,
     /// Seeds the hash tables.
     pub hash_seed: u64,
 }
@@ -111,11 +115,21 @@ enum Role {
     Deciding {
         /// Deletes idle containers and TTL znodes.
         sweeper: Sweeper,
+        /// Ends sessions that own very many ephemerals.
+        closing: ClosingSessions,
     },
     /// Forwards them to the leader.
     Learning(Box<Forwarding>),
     /// Serves reads and refuses everything else: there is no leader.
     ReadOnly,
+}
+
+impl Role {
+    /// Begins to decide: nothing is found to sweep yet, and no session is ending.
+    fn deciding(sweep: SweepSettings, now: Now) -> Role {
+        let sweeper = Sweeper::new(sweep, now.monotonic_ms);
+        Role::Deciding { sweeper, closing: ClosingSessions::default() }
+    }
 }
 
 /// A connection whose session is being or has been established.
@@ -165,7 +179,7 @@ impl Node {
             last_proposed: tree.last_zxid(),
             committed: tree.last_zxid(),
             events: Events::new(),
-            role: Role::Deciding { sweeper: Sweeper::new(sweep, now.monotonic_ms) },
+            role: Role::deciding(sweep, now),
             ensemble: None,
             settings,
         }
@@ -176,13 +190,6 @@ impl Node {
     pub fn start_over(&mut self, tree: &Tree, now: Now) {
         assert!(self.ensemble.is_none(), "a member of an ensemble takes trees from its leader");
         *self = Node::new(self.settings.clone(), tree, now);
-    }
-
-    /// Ends sessions that own ephemerals but are not open: their end was lost with the end of a log.
-    pub fn close_orphans(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
-        for session in tree.orphan_ephemeral_owners() {
-            self.propose_close(now, session, None, tree, out);
-        }
     }
 
     /// Returns the open sessions.
@@ -214,12 +221,12 @@ impl Node {
     pub fn next_deadline(&self) -> Option<u64> {
         let peers = self.zab().and_then(Zab::next_deadline);
         let own = match &self.role {
-            Role::Idle { .. } => [self.read_only_at(), None],
-            Role::Deciding { sweeper } if self.storage == StorageState::Writable => {
-                [self.sessions.next_deadline(), sweeper.next_deadline()]
+            Role::Idle { .. } => [self.read_only_at(), None, None],
+            Role::Deciding { sweeper, closing } if self.storage == StorageState::Writable => {
+                [self.sessions.next_deadline(), sweeper.next_deadline(), closing.next_deadline()]
             }
-            Role::Deciding { .. } => [None, None],
-            Role::Learning(_) | Role::ReadOnly => [self.sessions.next_deadline(), None],
+            Role::Deciding { .. } => [None; 3],
+            Role::Learning(_) | Role::ReadOnly => [self.sessions.next_deadline(), None, None],
         };
         own.into_iter().chain([peers]).flatten().min()
     }
@@ -350,6 +357,9 @@ impl Node {
         if refused == Some(ErrorCode::SessionMoved) {
             return out.close(origin.conn, CloseReason::SessionMoved);
         }
+        if self.is_end_awaited_by(session, origin.conn) {
+            return;
+        }
         self.sessions.touch(session, now.monotonic_ms);
         if let ClientRequest::Sync { path } = request {
             let path = path.into_owned().into_boxed_str();
@@ -384,7 +394,8 @@ impl Node {
                 return self.refuse(origin, ErrorCode::MarshallingError, tree, out);
             }
             ClientRequest::CloseSession => {
-                return self.propose_close(now, session, Some((origin, cxid)), tree, out);
+                let request = CloseRequest { cxid, origin: Some(origin) };
+                return self.propose_close(now, session, request, tree, out);
             }
             ClientRequest::Sync { .. } | ClientRequest::Read(_) => unreachable!("answered above"),
         };
@@ -422,21 +433,6 @@ impl Node {
             let zxid = self.in_flight.last_zxid().unwrap_or(self.committed);
             self.in_flight.push(zxid, waiting);
         }
-    }
-
-    fn propose_close(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        origin: Option<(RequestOrigin, i32)>,
-        tree: &Tree,
-        out: &mut Outputs,
-    ) {
-        let (origin, cxid) = origin.unzip();
-        let header = self.next_header(now, session, cxid.unwrap_or(0));
-        let entry = self.overlay.prepare_close_session(tree, header);
-        self.sessions.set_closing(session);
-        self.propose(now, entry, out, |entry| Pending::Txn { entry, origin });
     }
 
     fn next_header(&mut self, now: Now, session: SessionId, cxid: i32) -> TxnHeader {
@@ -482,7 +478,10 @@ impl Node {
         }
         self.storage = state;
         if state != StorageState::Writable {
-            let waiting: BTreeSet<_> = self.in_flight.conns().collect();
+            let mut waiting: BTreeSet<_> = self.in_flight.conns().collect();
+            if let Role::Deciding { closing, .. } = &self.role {
+                waiting.extend(closing.conns());
+            }
             for conn in waiting {
                 out.close(conn, CloseReason::StorageUnavailable);
             }
@@ -498,6 +497,7 @@ impl Node {
         match self.role {
             Role::Deciding { .. } if self.storage == StorageState::Writable => {
                 self.end_due_sessions(now, tree, out);
+                self.continue_closing(now, tree, out);
                 self.sweep(now, tree, out);
             }
             Role::Learning(_) | Role::ReadOnly => self.end_due_sessions(now, tree, out),
@@ -508,7 +508,7 @@ impl Node {
 
     fn sweep(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
         let never_used_ms_max = self.settings.sweep.never_used_ms_max;
-        while let Role::Deciding { sweeper } = &mut self.role
+        while let Role::Deciding { sweeper, .. } = &mut self.role
             && let Some(path) = sweeper.next(tree, now)
         {
             let header = self.next_header(now, SessionId::NONE, 0);

@@ -459,6 +459,7 @@ impl Plan {
             epoch_txns_max: self.epoch_txns_max,
             passwords: SessionPasswords::Apache,
             voters_min: 1,
+            ephemerals_per_txn_max: 1024,
             sweep: SweepSettings {
                 interval_ms: self.sweep_ms,
                 per_minute_max: 60_000,

@@ -24,7 +24,7 @@ use self::child_lists::{ChildLists, WIDE};
 use self::index::Index;
 use self::texts::{MovedRow, Texts};
 use self::znode::Slot;
-pub use self::znode::{NewData, NewZnode, Znode};
+pub use self::znode::{NewData, NewZnode, Totals, Znode};
 use crate::acls::AclSlot;
 
 /// A slot of the arena.
@@ -111,7 +111,35 @@ impl Nodes {
         let in_place = self.texts.overwrite(place, text_bytes, name, text);
         let place = in_place.map_or_else(|_| self.move_text(id, text), |()| place);
         self.slot_mut(id).set_data(data, place);
+        self.note_data_len(id, bytes_before);
         bytes_before
+    }
+
+    fn note_data_len(&mut self, id: NodeId, before: usize) {
+        let now = self.get(id).data_len();
+        if now == before || id == NodeId::ROOT {
+            return;
+        }
+        let parent = self.parent(id);
+        let totals = |bytes: usize| Totals { znodes: 0, bytes: bytes as u64 };
+        if now > before {
+            self.for_ancestors(parent, |slot| slot.add_below(totals(now - before)));
+        } else {
+            self.for_ancestors(parent, |slot| slot.subtract_below(totals(before - now)));
+        }
+    }
+
+    /// Changes a znode and all its ancestors. There are fewer of them than bytes in the path of the request.
+    fn for_ancestors(&mut self, first: NodeId, mut change: impl FnMut(&mut Slot)) {
+        let mut id = first;
+        loop {
+            let slot = self.slot_mut(id);
+            change(slot);
+            if id == NodeId::ROOT {
+                return;
+            }
+            id = slot.parent;
+        }
     }
 
     /// Finds a path. Both `""` and `"/"` are the root, as in Apache's tables.
@@ -142,6 +170,8 @@ impl Nodes {
         let slot_in_parent = self.get(parent).children().len() as u32;
         let id = self.put(name, (parent, slot_in_parent), new);
         self.slot_mut(parent).push_child(id);
+        let added = Totals { znodes: 1, bytes: self.get(id).data_len() as u64 };
+        self.for_ancestors(parent, |slot| slot.add_below(added));
         self.child_lists.forget(parent);
         let Nodes { arena, index, texts, .. } = self;
         let indexed = |id| arena.get(id).expect("the index holds slots that are taken");
@@ -164,10 +194,12 @@ impl Nodes {
         let slot = arena.take(id).expect("the id was taken from the tree under the same guard");
         let node = Znode { slot: &slot, texts };
         assert!(node.children().is_empty(), "{} still has children", node.name());
+        let removed = Totals { znodes: 1, bytes: node.data_len() as u64 };
         index.remove(key_of(node), id);
         let moved = texts.remove(slot.place, slot.text_bytes());
         self.note_moved(moved.as_ref());
         self.child_lists.forget(slot.parent);
+        self.for_ancestors(slot.parent, |slot| slot.subtract_below(removed));
         if let Some(moved) = self.slot_mut(slot.parent).remove_child(slot.slot_in_parent) {
             self.slot_mut(moved).slot_in_parent = slot.slot_in_parent;
         }

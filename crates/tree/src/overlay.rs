@@ -252,11 +252,15 @@ impl Overlay {
         }
     }
 
-    /// The ephemerals a session will own, in order of their paths. Changes in flight of other sessions cost nothing.
-    pub(crate) fn ephemerals(&self, tree: &Tree, session: SessionId) -> Vec<Arc<str>> {
+    /// The ephemerals a session will own, those that nothing in flight changes first. Changes in flight of other
+    /// sessions cost nothing.
+    pub(crate) fn ephemerals<'a>(
+        &'a self,
+        tree: &'a Tree,
+        session: SessionId,
+    ) -> impl Iterator<Item = &'a Arc<str>> {
         let unchanged = tree.ephemerals(session).filter(|path| !self.by_path.contains_key(*path));
         let changed = self.by_owner.get(&session.0).into_iter().flatten();
-        let paths: BTreeSet<_> = unchanged.chain(changed).cloned().collect();
-        paths.into_iter().collect()
+        unchanged.chain(changed)
     }
 }

@@ -162,21 +162,17 @@ impl Tree {
         self.set_totals(id, &stats_path, used.count + count, used.bytes + bytes);
     }
 
-    /// Counts a subtree again, when its totals are created.
+    /// Sets the totals to those of the subtree, when they are created.
     fn recount_quota(&mut self, limited: &str) {
         let stats_path = quota_path(limited, STATS);
         let Some(id) = self.nodes.find(&stats_path) else {
             return;
         };
-        let (mut count, mut bytes) = (0, 0);
-        let mut rest: Vec<NodeId> = self.nodes.find(limited).into_iter().collect();
-        while let Some(id) = rest.pop() {
-            let node = self.nodes.get(id);
-            count += 1;
-            bytes += node.data_len() as i64;
-            rest.extend(node.children());
-        }
-        self.set_totals(id, &stats_path, count, bytes);
+        let (count, bytes) = match self.nodes.find(limited).map(|top| self.nodes.get(top)) {
+            Some(top) => (top.below().znodes + 1, top.below().bytes + top.data_len() as u64),
+            None => (0, 0),
+        };
+        self.set_totals(id, &stats_path, count.cast_signed(), bytes.cast_signed());
     }
 
     /// Sets totals. This is not a txn: version and zxids stay, no watch fires.

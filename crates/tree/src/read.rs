@@ -16,7 +16,7 @@ use herdsman_proto::{
 
 use crate::acl_list::ProvenIds;
 use crate::auth::DIGEST;
-use crate::nodes::{NodeId, Znode};
+use crate::nodes::Znode;
 use crate::tree::Tree;
 use crate::watches::{TableKind, WatchMode, Watcher};
 
@@ -251,31 +251,20 @@ impl Tree {
         // Apache has two entries for the root: a request for the empty path also counts the other one.
         let descendants = match path {
             "" => self.nodes.len(),
-            path::ROOT => self.nodes.len() - 1,
-            _ => self.descendants(top),
+            _ => usize::try_from(self.nodes.get(top).below().znodes).unwrap_or(usize::MAX),
         };
         out.put_count(descendants);
         Ok(())
     }
 
-    fn descendants(&self, top: NodeId) -> usize {
-        let mut count = 0;
-        let mut rest = vec![top];
-        while let Some(id) = rest.pop() {
-            let children = self.nodes.get(id).children();
-            count += children.len();
-            rest.extend(children);
-        }
-        count
-    }
-
     fn read_ephemerals(&self, session: SessionId, prefix: &str, out: &mut Vec<u8>) -> Reply {
         // Java's trim removes control characters too.
         let all = matches!(prefix.trim_matches(|c| c <= ' '), "" | path::ROOT);
+        let prefix = if all { "" } else { prefix };
         let start = out.len();
         out.put_count(0);
         let mut count = 0_i32;
-        for path in self.ephemerals(session).filter(|path| all || path.starts_with(prefix)) {
+        for path in self.ephemerals_with(session, prefix) {
             out.put_string(path);
             self.check_reply(start, out)?;
             count += 1;

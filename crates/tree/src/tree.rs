@@ -308,6 +308,16 @@ impl Tree {
         self.ephemerals.get(&session).map_or(0, BTreeSet::len)
     }
 
+    /// The session that owns this znode; `None` if it is not an ephemeral.
+    #[must_use]
+    pub fn ephemeral_owner(&self, path: &str) -> Option<SessionId> {
+        let stat = self.nodes.get(self.nodes.find(path)?).stat();
+        match self.options.owner_rules.owner(stat.ephemeral_owner) {
+            Owner::Session(session) => Some(session),
+            Owner::None | Owner::Container | Owner::Ttl(_) => None,
+        }
+    }
+
     /// Whether the ensemble has this session open, as far as this tree knows.
     #[must_use]
     pub fn has_session(&self, session: SessionId) -> bool {
@@ -317,6 +327,18 @@ impl Tree {
     /// A session's ephemerals, in order of their paths.
     pub fn ephemerals(&self, session: SessionId) -> impl Iterator<Item = &Arc<str>> {
         self.ephemerals.get(&session).into_iter().flatten()
+    }
+
+    /// Those of a session's ephemerals whose paths have this prefix, in order. The others cost nothing.
+    pub(crate) fn ephemerals_with<'a>(
+        &'a self,
+        session: SessionId,
+        prefix: &'a str,
+    ) -> impl Iterator<Item = &'a Arc<str>> {
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        let paths = self.ephemerals.get(&session);
+        let behind = paths.into_iter().flat_map(move |paths| paths.range::<str, _>(from));
+        behind.take_while(move |path| path.starts_with(prefix))
     }
 
     /// Sessions that own ephemerals, in order of their ids.

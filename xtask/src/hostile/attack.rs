@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 
 use super::site::{Site, Target};
-use super::{connections, requests, tls};
+use super::{connections, requests, tls, trees};
 
 /// Limit for attackers to start, so that a failure does not block the others.
 const BEGIN_MAX: Duration = Duration::from_secs(20);
@@ -212,6 +212,31 @@ pub const ATTACKS: &[Attack] = &[
         sent_min: 50,
         prepare: nothing,
         run: connections::open_sessions,
+    },
+    Attack {
+        name: "ephemerals",
+        about: "sessions with 100,000 ephemerals each that are closed",
+        settings: &[],
+        servers: Servers::Alone,
+        memory_mib_max: 512,
+        p99_free: FREE,
+        unit: "ephemerals",
+        sent_min: 400_000,
+        prepare: nothing,
+        run: trees::end_sessions,
+    },
+    Attack {
+        name: "counts",
+        about: "repeated counts of 200,000 znodes, for replies and for quotas",
+        settings: &[],
+        servers: Servers::Alone,
+        memory_mib_max: 256,
+        p99_free: FREE,
+        unit: "counts",
+        // With a walk over the znodes for each, there are at most 2,000 in a second.
+        sent_min: 20_000,
+        prepare: trees::make_subtree,
+        run: trees::count_subtree,
     },
     Attack {
         name: "handshakes",

@@ -18,6 +18,7 @@ mod good;
 mod requests;
 mod site;
 mod tls;
+mod trees;
 
 use std::time::Duration;
 

@@ -45,6 +45,8 @@ pub enum Kind {
     Auth = 100,
     /// sasl
     Sasl = 102,
+    /// getAllChildrenNumber
+    GetAllChildrenNumber = 104,
     /// setWatches2
     SetWatches2 = 105,
     /// addWatch
@@ -90,7 +92,7 @@ pub enum Op {
     SetAcl { path: String, acl: Vec<Acl>, version: i32 },
     /// getData, exists, getChildren or getChildren2.
     Read { kind: Kind, path: String, watch: bool },
-    /// getACL or sync.
+    /// getACL, sync or getAllChildrenNumber.
     Plain { kind: Kind, path: String },
     /// Several changes, all or none.
     Multi(Vec<Op>),

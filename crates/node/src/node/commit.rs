@@ -31,7 +31,7 @@ impl Node {
             if out.is_large() {
                 break;
             }
-            changes += self.next_txn().map_or(1, |entry| entry.txn.changes());
+            changes += self.next_txn().map_or(1, |entry| changes_of(entry, tree));
             let Some(waiting) = self.in_flight.pop_ready(self.committed) else {
                 break;
             };
@@ -179,6 +179,14 @@ impl Node {
         let answered =
             if result.is_ok() { origin.answered_at(zxid) } else { origin.refused_at(zxid) };
         out.list.push(Output::Send { conn, frames, answers: Some(answered) });
+    }
+}
+
+/// The number of znodes that a txn changes. The end of a session may not list its ephemerals.
+fn changes_of(entry: &Entry, tree: &Tree) -> usize {
+    match entry.txn {
+        Txn::CloseSession { ephemerals: None } => tree.ephemerals_of(entry.header.session).max(1),
+        ref txn => txn.changes(),
     }
 }
 

@@ -23,7 +23,6 @@ use crate::forwarding::Forwarding;
 use crate::io::{CloseReason, Now, Output, Outputs, StorageState};
 use crate::pending::Pending;
 use crate::reconfig::plan_reconfig;
-use crate::sweeper::Sweeper;
 
 /// Agreement, and the node's state that depends on it.
 #[derive(Debug)]
@@ -344,8 +343,7 @@ impl Node {
         match status {
             RoleStatus::Looking => unreachable!("it is not deferred"),
             RoleStatus::Leading { epoch } => {
-                let sweeper = Sweeper::new(self.settings.sweep, now.monotonic_ms);
-                self.role = Role::Deciding { sweeper };
+                self.role = Role::deciding(self.settings.sweep, now);
                 self.last_proposed = Zxid::start_of(epoch);
                 self.sessions.restart(tree.sessions(), now.monotonic_ms);
                 self.close_orphans(now, tree, out);

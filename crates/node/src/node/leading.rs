@@ -8,6 +8,7 @@ use herdsman_zab::{LinkId, Output as PeerOutput, Zab};
 use super::ensemble::Ensemble;
 use super::local::Refused;
 use super::{Node, Role};
+use crate::closing::CloseRequest;
 use crate::io::{CloseReason, Now, Output, Outputs};
 use crate::pending::Pending;
 use crate::sessions::SessionOwner;
@@ -150,7 +151,10 @@ impl Node {
             Some(OpCode::CloseSession) if self.sessions.is_local(session) => {}
             Some(OpCode::CloseSession) => {
                 match self.sessions.check(session, SessionOwner::Learner(link)) {
-                    Ok(()) => self.propose_learners_close(now, session, cxid, tree, out),
+                    Ok(()) => {
+                        let request = CloseRequest { cxid, origin: None };
+                        self.propose_close(now, session, request, tree, out);
+                    }
                     // A server that the session has left must not end it.
                     Err(ErrorCode::SessionMoved) => {
                         let header = self.next_header(now, session, cxid);
@@ -188,20 +192,6 @@ impl Node {
         self.sessions.open(session, timeout_ms, owner, now.monotonic_ms);
         let header = self.next_header(now, session, 0);
         let entry = self.overlay.prepare_create_session(tree, header, timeout_ms);
-        self.propose(now, entry, out, own_txn);
-    }
-
-    fn propose_learners_close(
-        &mut self,
-        now: Now,
-        session: SessionId,
-        cxid: i32,
-        tree: &Tree,
-        out: &mut Outputs,
-    ) {
-        let header = self.next_header(now, session, cxid);
-        let entry = self.overlay.prepare_close_session(tree, header);
-        self.sessions.set_closing(session);
         self.propose(now, entry, out, own_txn);
     }
 

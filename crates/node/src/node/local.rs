@@ -20,6 +20,7 @@ use herdsman_tree::{Outcome, Tree};
 use herdsman_zab::LinkId;
 
 use super::{Conn, LocalSessions, Node, Role};
+use crate::closing::CloseRequest;
 use crate::cxids::Numbering;
 use crate::io::{ClientRequest, ConnId, Now, Outputs};
 use crate::pending::{Pending, RequestOrigin};
@@ -155,7 +156,7 @@ impl Node {
             if self.sessions.is_local(session) {
                 self.session_ended(session, false, out);
             } else {
-                self.propose_close(now, session, None, tree, out);
+                self.propose_close(now, session, CloseRequest::default(), tree, out);
             }
         }
     }

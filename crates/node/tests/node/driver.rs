@@ -33,6 +33,7 @@ pub fn settings() -> NodeSettings {
         epoch_txns_max: u32::MAX,
         passwords: SessionPasswords::Apache,
         voters_min: 2,
+        ephemerals_per_txn_max: 1024,
         hash_seed: 0,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use herdsman_node::{ClientRequest, ConnId, Input, Output, StorageState};
+use herdsman_node::{ClientRequest, ConnId, Input, NodeSettings, Output, StorageState};
 use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::{ConnectRequest, JuteReader, OpCode, SessionId, Txn, Xid, Zxid};
 use herdsman_tree::Tree;
@@ -146,8 +146,9 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        let settings = NodeSettings { ephemerals_per_txn_max: 2, ..settings() };
         World {
-            driver: Driver::new(settings(), Tree::new(options())),
+            driver: Driver::new(settings, Tree::new(options())),
             seen: Seen::default(),
             places: [None; CONNS],
             last_conn: 0,
@@ -255,6 +256,17 @@ impl World {
         }
     }
 
+    /// Sessions with more than two ephemerals end in several steps.
+    fn end_sessions(&mut self) {
+        for _ in 0..1000 {
+            if self.seen.clients.values().all(|client| client.waiting.is_empty()) {
+                return;
+            }
+            self.act(&Action::Tick(1));
+            self.flush(1_000_000);
+        }
+    }
+
     /// With everything durable, the log alone gives the tree and the sessions that the node has.
     fn check_log(&self) {
         let mut tree = Tree::new(options());
@@ -289,6 +301,7 @@ proptest! {
         } else {
             world.set_storage(StorageState::Writable);
             world.flush(1_000_000);
+            world.end_sessions();
             world.check_all_answered();
             world.check_log();
         }

@@ -213,9 +213,10 @@ impl World {
     }
 }
 
-fn check(local_sessions: LocalSessions, actions: &[Action]) {
+fn check(local_sessions: LocalSessions, ephemerals_per_txn_max: usize, actions: &[Action]) {
     let read_only_after_ms = Some(2000);
-    let settings = NodeSettings { local_sessions, read_only_after_ms, ..settings() };
+    let settings =
+        NodeSettings { local_sessions, read_only_after_ms, ephemerals_per_txn_max, ..settings() };
     let mut world = World::new(&settings);
     for action in actions {
         world.take(action);
@@ -240,8 +241,9 @@ proptest! {
             LocalSessions::Kept,
             LocalSessions::Upgraded,
         ]),
+        ephemerals_per_txn_max in 1..3_usize,
         actions in prop::collection::vec(action(), 1..60),
     ) {
-        check(local, &actions);
+        check(local, ephemerals_per_txn_max, &actions);
     }
 }

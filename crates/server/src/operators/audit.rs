@@ -170,10 +170,16 @@ impl Audit {
     }
 }
 
-/// The znodes that a txn will delete, if it ends a session that has ephemerals.
+/// The znodes that a txn will delete, if it ends a session that has ephemerals, or is one of several txns that do so.
 pub(crate) fn session_end(entry: &Entry, tree: &Tree) -> Option<SessionEnd> {
-    let Txn::CloseSession { ephemerals: listed } = &entry.txn else { return None };
     let session = entry.header.session;
+    let listed = match &entry.txn {
+        Txn::CloseSession { ephemerals } => ephemerals,
+        Txn::Multi(deletions) if session == SessionId::NONE => {
+            return step_of_session_end(deletions, tree);
+        }
+        _ => return None,
+    };
     let owned: BTreeSet<&str> = tree.ephemerals(session).map(|path| &**path).collect();
     let listed = listed.iter().flatten().map(|path| &**path);
     let gone = listed.filter(|path| !owned.contains(path)).map(|path| (path, Outcome::Failure));
@@ -181,6 +187,21 @@ pub(crate) fn session_end(entry: &Entry, tree: &Tree) -> Option<SessionEnd> {
     let ephemerals: Vec<_> =
         there.chain(gone).map(|(path, outcome)| (path.into(), outcome)).collect();
     (!ephemerals.is_empty()).then_some(SessionEnd { session, ephemerals })
+}
+
+/// What a multi of a server deletes: ephemerals of a session that is ending.
+fn step_of_session_end(deletions: &[Txn], tree: &Tree) -> Option<SessionEnd> {
+    let paths = deletions.iter().filter_map(|deletion| match deletion {
+        Txn::Delete { path, .. } => Some(path),
+        _ => None,
+    });
+    let session = paths.clone().find_map(|path| tree.ephemeral_owner(path))?;
+    let outcome = |path| match tree.ephemeral_owner(path) {
+        Some(_) => Outcome::Success,
+        None => Outcome::Failure,
+    };
+    let ephemerals = paths.map(|path| (path.clone(), outcome(path))).collect();
+    Some(SessionEnd { session, ephemerals })
 }
 
 /// The names of all authenticated ids of a client. Apache: `AuthUtil.getUsers`.

@@ -45,6 +45,8 @@ const BATCH_TXNS_MAX: usize = 1000;
 const FINALIZE_WAIT_MS: u64 = 30;
 /// Txns of one epoch: a million less than the counter can hold, so that it never overflows.
 const EPOCH_TXNS_MAX: u32 = u32::MAX - (1 << 20);
+/// Ephemerals that one txn deletes at the end of their session: applying it takes a few milliseconds.
+const EPHEMERALS_PER_TXN_MAX: usize = 1024;
 /// The minimum number of txns that a leader keeps for learners, as in Apache.
 const HISTORY_TXNS_MIN: usize = 500;
 /// The maximum size of these txns.
@@ -148,6 +150,7 @@ pub(crate) fn node_settings(
         epoch_txns_max: EPOCH_TXNS_MAX,
         passwords,
         voters_min: if config.quorum.standalone_enabled { 2 } else { 1 },
+        ephemerals_per_txn_max: EPHEMERALS_PER_TXN_MAX,
         hash_seed,
     }
 }

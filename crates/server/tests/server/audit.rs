@@ -208,6 +208,33 @@ fn the_end_of_a_session_is_told_by_its_ephemerals() {
     assert_eq!(lines[2..], [deleted("/e1"), deleted("/e2")]);
 }
 
+/// They are deleted in several txns.
+#[test]
+fn the_end_of_a_session_with_very_many_ephemerals_is_told_in_full() {
+    let (server, dir) = audited();
+    let mut client = Client::connect(server.address());
+    let paths: Vec<_> = (0..1500).map(|i| format!("/e{i:04}")).collect();
+    for some in paths.chunks(500) {
+        let creates = some.iter().map(|path| match create(path, b"", EPHEMERAL) {
+            Request::Write(write) => write,
+            other => panic!("{other:?} is not a write"),
+        });
+        client.call(&Request::Write(WriteRequest::Multi(creates.collect()))).ok();
+    }
+    client.call(&Request::CloseSession).ok();
+    let session = client.session;
+    let lines = of_clients(server, &dir);
+    let user = server_user(&lines[paths.len()]).to_owned();
+    let deleted = |path| {
+        format!(
+            "INFO session={session}\tuser={user}\t\
+             operation=ephemeralZNodeDeletionOnSessionCloseOrExpire\tznode={path}\tresult=success"
+        )
+    };
+    let expected: Vec<_> = paths.iter().map(deleted).collect();
+    assert_eq!(lines[paths.len()..], expected);
+}
+
 #[test]
 fn a_client_that_goes_at_once_leaves_its_line() {
     let (server, dir) = audited();

@@ -51,6 +51,12 @@ impl<'a> Znode<'a> {
         self.slot.children()
     }
 
+    /// The totals of what is below it.
+    #[must_use]
+    pub fn below(self) -> Totals {
+        self.slot.below().map_or(Totals::default(), |below| below.totals)
+    }
+
     /// Its data.
     #[must_use]
     pub fn data(self) -> Option<&'a [u8]> {
@@ -183,11 +189,28 @@ pub(super) struct Slot {
 // Every field counts a million times. A free slot costs no more, because a place is never 0.
 const _: () = assert!(size_of::<Option<Slot>>() == 72, "a slot of the arena has grown");
 
+/// Numbers of znodes and bytes of data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Znodes.
+    pub znodes: u64,
+    /// Bytes of their data.
+    pub bytes: u64,
+}
+
+/// What only a znode with children has. The totals are kept up to date with every change below it, so that nobody needs
+/// to visit all descendants to count them.
+#[derive(Debug, Default)]
+struct Below {
+    children: Vec<NodeId>,
+    totals: Totals,
+}
+
 /// The fields that most leaves do not have. Without it a znode has no children and no shared data, its pzxid is
 /// its czxid, and all other numbers of this kind are 0.
 #[derive(Debug, Default)]
 struct Extra {
-    children: Vec<NodeId>,
+    below: Option<Box<Below>>,
     shared_data: Option<Arc<[u8]>>,
     pzxid: Zxid,
     ephemeral_owner: i64,
@@ -303,18 +326,45 @@ impl Slot {
     }
 
     pub(super) fn children(&self) -> &[NodeId] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.children)
+        self.below().map_or(&[], |below| &below.children)
+    }
+
+    fn below(&self) -> Option<&Below> {
+        self.extra.as_ref()?.below.as_deref()
+    }
+
+    fn below_mut(&mut self) -> &mut Below {
+        self.extra_mut().below.get_or_insert_default()
+    }
+
+    /// Adds to the totals of what is below it.
+    pub(super) fn add_below(&mut self, added: Totals) {
+        let totals = &mut self.below_mut().totals;
+        totals.znodes += added.znodes;
+        totals.bytes += added.bytes;
+    }
+
+    /// Subtracts from the totals of what is below it.
+    pub(super) fn subtract_below(&mut self, removed: Totals) {
+        let totals = &mut self.below_mut().totals;
+        totals.znodes -= removed.znodes;
+        totals.bytes -= removed.bytes;
     }
 
     /// Adds a child at the end of the list.
     pub(super) fn push_child(&mut self, child: NodeId) {
-        self.extra_mut().children.push(child);
+        self.below_mut().children.push(child);
     }
 
     /// Removes the child at this index. Returns the child that is there now, if any.
     pub(super) fn remove_child(&mut self, slot: u32) -> Option<NodeId> {
-        let children = &mut self.extra_mut().children;
+        let extra = self.extra_mut();
+        let children = &mut extra.below.get_or_insert_default().children;
         children.swap_remove(slot as usize);
+        if children.is_empty() {
+            extra.below = None;
+            return None;
+        }
         // A list that was long frees its space. It is halved, so that it is seldom moved.
         if children.len() <= children.capacity() / 4 {
             children.shrink_to(children.len() * 2);
