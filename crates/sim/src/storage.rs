@@ -3,6 +3,7 @@
 //! Everything is done by `store`, on a [`MemoryDisk`]. Here is only what a driver adds: in which order
 //! the pieces are called, and what a failure means for the process.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use bytes::Bytes;
 use herdsman_proto::Zxid;
 use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
-use herdsman_store::names::list_logs;
+use herdsman_store::names::{list_logs, list_snapshots};
 use herdsman_store::repair::{
     Assessment, Damage, Gap, RecordsBetween, Repair, assess, read_records, splice,
 };
@@ -308,6 +309,26 @@ impl Storage {
                 survives
             }
         });
+    }
+
+    /// The txn up to which the newest snapshot has everything.
+    #[must_use]
+    pub fn newest_snapshot(&self) -> Zxid {
+        let snapshots = list_snapshots(&self.disk, &self.dirs.data).unwrap_or_default();
+        snapshots.iter().map(|name| name.zxid).max().unwrap_or(Zxid::ZERO)
+    }
+
+    /// All files and what is in them.
+    #[must_use]
+    pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        for dir in [&self.dirs.data, &self.dirs.log] {
+            for entry in self.disk.list(dir).unwrap_or_default() {
+                let path = dir.join(&entry.name);
+                files.extend(self.disk.content(&path).map(|content| (path, content)));
+            }
+        }
+        files
     }
 
     /// Where the records of the log are: zxid, file, and the bytes in it.

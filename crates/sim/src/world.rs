@@ -249,6 +249,8 @@ pub struct Server {
     pub full: bool,
     /// Some sync to come will fail.
     pub sync_fails: bool,
+    /// In its next repair the power fails after so many changes of its disk.
+    pub power_fails_in_repair: Option<u64>,
     /// The membership in its configuration files.
     pub membership: Arc<Membership>,
     /// For the transcript of a script.
@@ -322,6 +324,8 @@ pub struct Counts {
     pub refusals: u64,
     /// Servers that found damage which others might repair.
     pub repairs: u64,
+    /// Repairs during which the power failed.
+    pub interrupted_repairs: u64,
     /// Memberships that a server has put in force.
     pub memberships: u64,
     /// Answers of servers without a leader.
@@ -591,6 +595,7 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         stopped_until_ms: None,
         full: false,
         sync_fails: false,
+        power_fails_in_repair: None,
         membership: Arc::new(plan.first_membership(id)),
         notes: Vec::new(),
     }

@@ -11,6 +11,7 @@ use herdsman_store::{AppendError, InstallError, SnapshotWriter, SyncMode, Traile
 use herdsman_tree::Dump;
 use herdsman_zab::{EpochKind, Input as PeerInput, LinkId, TreeAfterCut, Voting};
 
+use super::repairs::NEVER;
 use super::{Event, Process, Server, ServerIndex, World};
 use crate::storage::Storage;
 
@@ -272,7 +273,11 @@ impl World {
         let Some((tree, mirror)) = process.received.remove(&link) else {
             return JobResult::Failed("the tree is gone".to_owned());
         };
-        match storage.install(tree, voting) {
+        let cut = self.servers[place].power_fails_in_repair.take();
+        storage.disk.cut_power_after(cut.unwrap_or(NEVER));
+        let installed = storage.install(tree, voting);
+        storage.disk.cut_power_after(NEVER);
+        match installed {
             Ok(tree) => {
                 let zxid = tree.last_zxid();
                 self.check_uncommitted(place, process, zxid);
@@ -287,6 +292,12 @@ impl World {
             }
             Err(error @ InstallError::Fuzzy { .. }) => {
                 self.counts.fuzzy_installs += 1;
+                JobResult::Exit(error.to_string())
+            }
+            Err(error) if cut.is_some() => {
+                self.counts.interrupted_repairs += 1;
+                self.servers[place].mirror_installed = mirror;
+                self.servers[place].flushed = Zxid::ZERO;
                 JobResult::Exit(error.to_string())
             }
             Err(error) => JobResult::Failed(error.to_string()),

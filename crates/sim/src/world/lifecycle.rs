@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use herdsman_node::{Node, Outputs, StorageState, membership_of};
 use herdsman_proto::Zxid;
 use herdsman_store::SyncMode;
@@ -13,7 +14,8 @@ use herdsman_tree::Tree;
 use herdsman_zab::{Epochs, InitialState, Voting};
 
 use super::disks::Job;
-use super::{Event, Process, ServerIndex, World};
+use super::{Event, Mirror, Process, ServerIndex, World};
+use crate::chronicle::fingerprint;
 use crate::storage::{RecoveredState, Storage};
 
 impl World {
@@ -78,6 +80,10 @@ impl World {
             server.mirror = std::mem::take(&mut server.mirror_installed);
         }
         server.mirror.cut_after(last);
+        if let Some(why) = differs(&server.mirror, base, &tail) {
+            return self.fail("recovery", format!("{place} starts with another history: {why}"));
+        }
+        let server = &mut self.servers[place];
         let (id, now) = (server.id, server.clock.now(self.now_ms));
         let epochs = Epochs { current: epochs.current, accepted: epochs.accepted };
         let initial = InitialState {
@@ -186,4 +192,15 @@ impl World {
         process.writer = storage.writer(&self.plan, tree.last_zxid());
         true
     }
+}
+
+/// How the end of a log differs from what was logged, if it does.
+fn differs(mirror: &Mirror, base: Zxid, tail: &[(Zxid, Bytes)]) -> Option<String> {
+    let logged = mirror.between(base, mirror.last());
+    // A server in whose mirror the beginning of the tail is not known has been given a tree.
+    let known = tail.iter().filter(|(zxid, _)| *zxid > mirror.base());
+    let known: Vec<_> = known.map(|(zxid, payload)| (*zxid, fingerprint(payload))).collect();
+    let logged: Vec<_> = logged.into_iter().map(|(_, zxid, hash, _)| (zxid, hash)).collect();
+    let at = (0..known.len().max(logged.len())).find(|at| known.get(*at) != logged.get(*at))?;
+    Some(format!("{:?} instead of {:?}", known.get(at), logged.get(at)))
 }

@@ -68,6 +68,18 @@ impl World {
         self.crash(place);
     }
 
+    /// A server's process ends, and the system goes on: what was written stays, synced or not.
+    pub fn kill(&mut self, place: ServerIndex) {
+        self.note(|| format!("{place} is killed"));
+        let server = &mut self.servers[place];
+        server.repair = None;
+        server.crash_after = None;
+        if server.process.take().is_some() {
+            self.lose_links_of(place);
+            self.lose_conns_of(place);
+        }
+    }
+
     /// What a server does, in a word.
     #[must_use]
     pub fn state(&self, place: ServerIndex) -> &'static str {
