@@ -175,7 +175,7 @@ fn report(verdict: &Verdict, arguments: &Arguments) {
     let Verdict { seed, hash, counts, txns, simulated_ms, failure, trace } = verdict;
     let [diff, trunc, snap] = counts.plans;
     let summary = format!(
-        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff ({} from log files) {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} repaired, {} memberships",
+        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff ({} from log files) {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} repaired, {} rotten files, {} emptied, {} memberships",
         counts.events,
         counts.leaders,
         counts.crashes,
@@ -183,6 +183,8 @@ fn report(verdict: &Verdict, arguments: &Arguments) {
         counts.fuzzy_installs,
         counts.refusals,
         counts.repairs,
+        counts.rotten_files,
+        counts.emptied,
         counts.memberships
     );
     let Some(failure) = failure else {

@@ -3,6 +3,8 @@
 //! Everything is done by `store`, on a [`MemoryDisk`]. Here is only what a driver adds: in which order
 //! the pieces are called, and what a failure means for the process.
 
+mod rot;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -19,7 +21,7 @@ use herdsman_store::repair::{
 use herdsman_store::{
     Compression, Dirs, Disk, EmptyDirs, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid,
     LogOptions, LogPosition, LogRange, LogWriter, MemoryDisk, PrecedingTxn, RangeError,
-    RecoverOptions, ReloadError, ServerKind, install_snapshot, read_epoch, read_history, recover,
+    RecoverOptions, ReloadError, ServerKind, install_snapshot, read_history, recover,
     recover_epochs, truncate_and_reload, voting, write_epoch, write_snapshot,
 };
 use herdsman_tree::Tree;
@@ -27,6 +29,7 @@ use herdsman_zab::{EpochKind, InitialFiles, Voting};
 
 use crate::plan::Plan;
 use crate::random::Random;
+pub use rot::{Rot, RotPlace};
 
 /// The head of a log record: checksum and length.
 const HEAD_BYTES: usize = 12;
@@ -209,13 +212,6 @@ impl Storage {
         write_epoch(&self.disk, &self.dirs.data, file, epoch).map_err(|error| error.to_string())
     }
 
-    /// The epoch that was followed last, as its file says.
-    #[must_use]
-    pub fn current_epoch(&self) -> u32 {
-        let found = read_epoch(&self.disk, &self.dirs.data, EpochFile::Current);
-        found.ok().flatten().unwrap_or(0)
-    }
-
     /// Cuts the log and loads the tree again; `None` if it cannot be cut there.
     ///
     /// # Errors
@@ -318,6 +314,13 @@ impl Storage {
         snapshots.iter().map(|name| name.zxid).max().unwrap_or(Zxid::ZERO)
     }
 
+    /// The txn up to which the oldest snapshot has everything; purging keeps what follows.
+    #[must_use]
+    pub fn oldest_snapshot(&self) -> Zxid {
+        let snapshots = list_snapshots(&self.disk, &self.dirs.data).unwrap_or_default();
+        snapshots.iter().map(|name| name.zxid).min().unwrap_or(Zxid::ZERO)
+    }
+
     /// All files and what is in them.
     #[must_use]
     pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -371,8 +374,10 @@ impl Storage {
         }
         self.disk.put(path, damaged);
         let names_it = |gap: &Gap| gap.known.iter().any(|id| id.zxid == zxid);
-        let is_noticed = |damage: Damage| damage.gaps.iter().any(names_it);
-        if self.damage(plan).is_some_and(is_noticed) {
+        let is_noticed = |damage: Damage| {
+            damage.gaps.iter().any(names_it) && damage.gaps.iter().all(|gap| gap.is_complete)
+        };
+        if self.damage(plan).is_some_and(is_noticed) && self.copy().open(plan).is_err() {
             return true;
         }
         self.disk.put(path, content);

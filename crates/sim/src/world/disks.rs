@@ -172,7 +172,10 @@ impl World {
         let done = match job {
             Job::Append { .. } => return self.flush(place, process),
             Job::Epoch { kind, epoch } => match storage.save_epoch(kind, epoch) {
-                Ok(()) => JobResult::Yes(PeerInput::EpochSaved { kind, epoch }),
+                Ok(()) => {
+                    self.note_epoch(place, kind, epoch);
+                    JobResult::Yes(PeerInput::EpochSaved { kind, epoch })
+                }
                 Err(_) if self.servers[place].full => JobResult::Full,
                 Err(why) => JobResult::Failed(why),
             },
@@ -180,6 +183,7 @@ impl World {
             Job::AllowVoting => match storage.allow_voting() {
                 Ok(()) => {
                     self.servers[place].lost = false;
+                    self.servers[place].needs_leader = false;
                     JobResult::Yes(PeerInput::VotingAllowed)
                 }
                 Err(why) => JobResult::Failed(why),
@@ -192,6 +196,18 @@ impl World {
             process.jobs[lane].pop_front();
         }
         done
+    }
+
+    /// A promise must be kept from now on; who has followed a leader has its history.
+    fn note_epoch(&mut self, place: ServerIndex, kind: EpochKind, epoch: u32) {
+        let server = &mut self.servers[place];
+        match kind {
+            EpochKind::Accepted => server.promised = server.promised.max(epoch),
+            EpochKind::Current => {
+                server.followed = epoch;
+                server.needs_leader &= server.lost;
+            }
+        }
     }
 
     /// The batch that was there when the disk began.
@@ -285,9 +301,12 @@ impl World {
                 process.writer = storage.writer(&self.plan, zxid);
                 process.tree = tree;
                 process.delivered = Zxid::ZERO;
-                self.servers[place].mirror = mirror;
-                self.servers[place].flushed = zxid;
-                self.servers[place].set_aside = None;
+                let server = &mut self.servers[place];
+                server.mirror = mirror;
+                server.flushed = zxid;
+                server.set_aside = None;
+                // A server that started empty finds that out only now.
+                server.lost |= voting == Voting::Suspended;
                 JobResult::Yes(PeerInput::SnapshotInstalled { zxid, in_tree })
             }
             Err(error @ InstallError::Fuzzy { .. }) => {

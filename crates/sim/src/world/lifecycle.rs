@@ -11,7 +11,7 @@ use herdsman_node::{Node, Outputs, StorageState, membership_of};
 use herdsman_proto::Zxid;
 use herdsman_store::SyncMode;
 use herdsman_tree::Tree;
-use herdsman_zab::{Epochs, InitialState, Voting};
+use herdsman_zab::{Epochs, InitialFiles, InitialState, Voting};
 
 use super::disks::Job;
 use super::{Event, Mirror, Process, ServerIndex, World};
@@ -62,7 +62,7 @@ impl World {
     }
 
     pub(super) fn join(&mut self, place: ServerIndex, found: RecoveredState) {
-        let RecoveredState { tree, epochs, base, tail, suspended, files } = found;
+        let RecoveredState { tree, epochs, base, tail, suspended, files, .. } = found;
         let server = &mut self.servers[place];
         server.lost |= suspended.is_some();
         server.life += 1;
@@ -75,6 +75,17 @@ impl World {
             let why = format!("{place} starts with {last}, {} was durable", server.flushed);
             return self.fail("recovery", why);
         }
+        if epochs.accepted < server.promised && !server.lost {
+            let why =
+                format!("{place} starts with {epochs:?}, and had promised {}", server.promised);
+            return self.fail("recovery", why);
+        }
+        server.epochs_rot = false;
+        (server.promised, server.followed) = (epochs.accepted, epochs.current);
+        // Voting may have been allowed just before a crash.
+        let is_in_doubt = suspended.is_some() || files != InitialFiles::Whole;
+        server.needs_leader &= is_in_doubt;
+        server.lost &= is_in_doubt;
         server.flushed = last;
         if server.mirror_installed.last() == last {
             server.mirror = std::mem::take(&mut server.mirror_installed);

@@ -136,7 +136,7 @@ impl World {
     /// Whether no server has lost something.
     #[must_use]
     pub fn is_intact(&self) -> bool {
-        self.servers.iter().all(|server| !server.lost)
+        self.servers.iter().all(|server| !server.lost && !server.needs_leader)
     }
 
     /// Whether no server waits for records of others.

@@ -51,6 +51,7 @@ impl World {
         self.servers[place].storage = Storage::new();
         self.servers[place].mirror = Mirror::default();
         self.servers[place].flushed = herdsman_proto::Zxid::ZERO;
+        (self.servers[place].promised, self.servers[place].followed) = (0, 0);
         self.servers[place].storage.suspend_voting("its disk was lost");
         self.report(&Fact::LostDisk { place });
     }
