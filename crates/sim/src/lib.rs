@@ -17,6 +17,7 @@
 pub mod checkers;
 pub mod chronicle;
 pub mod client;
+pub mod matrix;
 pub mod mistakes;
 pub mod plan;
 pub mod random;

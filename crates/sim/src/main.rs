@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::Parser;
 use herdsman_sim::checkers::Checkers;
+use herdsman_sim::matrix::{self, COMBINATIONS, Outcome, Variant};
 use herdsman_sim::{Plan, Verdict, mistakes, run_plan};
 
 /// Runs whole ensembles in a simulated world.
@@ -30,6 +31,10 @@ struct Arguments {
     /// A rough world in which records of several servers are damaged again and again.
     #[arg(long, conflicts_with_all = ["rough", "changing"])]
     rotting: bool,
+    /// Four log entries on each server, and every combination of damaged copies, numbered by --seed and --seeds (all
+    /// without them). NAME is a variant of the experiment; without it, all variants.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, conflicts_with_all = ["rough", "changing", "rotting"])]
+    matrix: Option<Option<String>>,
     /// Let every server make a known mistake, to see it found out.
     #[arg(long)]
     mistake: Option<String>,
@@ -53,14 +58,21 @@ impl Arguments {
             _ => Plan::of(seed),
         }
     }
+
+    fn threads(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        if self.threads == 0 { cores } else { self.threads }
+    }
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if let Some(variant) = &arguments.matrix {
+        return run_matrix(&arguments, variant.as_deref());
+    }
     let first = arguments.seed.unwrap_or(1);
     let count = arguments.seeds.unwrap_or(1);
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = if arguments.threads == 0 { cores } else { arguments.threads };
+    let threads = arguments.threads();
     let mistake = match arguments.mistake.as_deref().map(mistakes::by_name) {
         Some(None) => {
             eprintln!("there is no such mistake; known are:");
@@ -101,6 +113,58 @@ fn main() -> ExitCode {
     if failed.load(Ordering::Relaxed) { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
+/// Runs the experiment with damaged entries, and prints a line for each variant.
+fn run_matrix(arguments: &Arguments, name: Option<&str>) -> ExitCode {
+    let first = arguments.seed.unwrap_or(0);
+    let count = arguments.seeds.unwrap_or(if arguments.seed.is_some() { 1 } else { COMBINATIONS });
+    let chosen = Variant::ALL.iter().filter(|(_, it)| name.is_none_or(|name| name == *it));
+    let mut failed = false;
+    let mut found = false;
+    for (variant, name) in chosen {
+        found = true;
+        let next = AtomicU64::new(first);
+        let [recovered, waiting, wrong] = [const { AtomicU64::new(0) }; 3];
+        std::thread::scope(|scope| {
+            for _ in 0..arguments.threads() {
+                scope.spawn(|| {
+                    loop {
+                        let number = next.fetch_add(1, Ordering::Relaxed);
+                        if number >= first + count {
+                            return;
+                        }
+                        let result = matrix::check(*variant, number);
+                        let counter = match &result {
+                            Ok(Outcome::Recovered) => &recovered,
+                            Ok(Outcome::Waits) => &waiting,
+                            Err(_) => &wrong,
+                        };
+                        counter.fetch_add(1, Ordering::Relaxed);
+                        if let Err(why) = result {
+                            report_combination(&why, (name, number), arguments.lines);
+                        }
+                    }
+                });
+            }
+        });
+        let [recovered, waiting, wrong] = [recovered, waiting, wrong].map(AtomicU64::into_inner);
+        println!("matrix {name}: {recovered} recovered, {waiting} wait, {wrong} FAILED");
+        failed |= wrong > 0;
+    }
+    if !found {
+        eprintln!("there is no such variant; known are:");
+        Variant::ALL.iter().for_each(|(_, name)| eprintln!("  {name}"));
+    }
+    if failed || !found { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn report_combination(why: &str, (name, number): (&str, u64), lines_max: usize) {
+    let lines: Vec<_> = why.lines().collect();
+    println!(
+        "{}\nreplay: cargo run --release -p herdsman-sim -- --matrix {name} --seed {number}",
+        lines[lines.len().saturating_sub(lines_max)..].join("\n")
+    );
+}
+
 /// A seed that differs from run to run: the time, in milliseconds.
 fn fresh_seed() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -111,7 +175,7 @@ fn report(verdict: &Verdict, arguments: &Arguments) {
     let Verdict { seed, hash, counts, txns, simulated_ms, failure, trace } = verdict;
     let [diff, trunc, snap] = counts.plans;
     let summary = format!(
-        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff ({} from log files) {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} repaired, {} memberships",
+        "seed {seed}: hash {hash:016x}, {txns} txns, {} events in {simulated_ms} ms, {} leaders, {} crashes, sync {diff} diff ({} from log files) {trunc} trunc {snap} snap, {} fuzzy, {} refused, {} repaired, {} rotten files, {} emptied, {} memberships",
         counts.events,
         counts.leaders,
         counts.crashes,
@@ -119,6 +183,8 @@ fn report(verdict: &Verdict, arguments: &Arguments) {
         counts.fuzzy_installs,
         counts.refusals,
         counts.repairs,
+        counts.rotten_files,
+        counts.emptied,
         counts.memberships
     );
     let Some(failure) = failure else {

@@ -164,6 +164,8 @@ pub struct FaultKinds {
     pub client_cuts: bool,
     /// A server that is down loses its disk, and knows it.
     pub lost_disks: bool,
+    /// A voter that is down loses its directories, and does not know it.
+    pub emptied_voters: bool,
 }
 
 impl FaultKinds {
@@ -181,6 +183,7 @@ impl FaultKinds {
         clock_jumps: false,
         client_cuts: false,
         lost_disks: false,
+        emptied_voters: false,
     };
 
     fn some(random: &mut Random) -> Self {
@@ -190,13 +193,14 @@ impl FaultKinds {
             breaks: random.per_mille(600),
             full_disks: random.per_mille(200),
             failed_syncs: random.per_mille(200),
-            rot: random.per_mille(150),
+            rot: random.per_mille(250),
             slow_disks: random.per_mille(300),
             favourites: random.per_mille(200),
             pauses: random.per_mille(300),
             clock_jumps: random.per_mille(200),
             client_cuts: random.per_mille(300),
             lost_disks: false,
+            emptied_voters: false,
         }
     }
 }
@@ -217,6 +221,12 @@ fn leader_serves(servers: usize, random: &mut Random) -> LeaderServes {
     }
 }
 
+/// Log files with tables in more than half of the seeds.
+fn pre_alloc_bytes(seed: u64, random: &mut Random) -> u64 {
+    let drawn = *random.pick(&[0, 4096, TABLE_BYTES_MIN]);
+    if seed % 3 == 1 { TABLE_BYTES_MIN } else { drawn }
+}
+
 fn observer_masters(seed: u64) -> ObserverMasters {
     if seed.is_multiple_of(2) { ObserverMasters::On { seed } } else { ObserverMasters::Off }
 }
@@ -232,6 +242,13 @@ impl Plan {
         self.pre_alloc_bytes >= TABLE_BYTES_MIN && self.membership.voters().count() >= 3
     }
 
+    /// Whether servers may need a leader before they vote again: only while the membership stays, and without local
+    /// sessions, which end with a server's role.
+    #[must_use]
+    pub fn may_lose_votes(&self) -> bool {
+        !self.reconfig && self.local_sessions == LocalSessions::Off
+    }
+
     /// The plan of a seed.
     #[must_use]
     pub fn of(seed: u64) -> Self {
@@ -243,9 +260,7 @@ impl Plan {
         let joiners = if reconfig { random.index(2) } else { 0 };
         let grouped = voters >= 3 && !reconfig && random.per_mille(150);
         let voting = if grouped { Voting::Groups } else { Voting::Majority };
-        let mut faults = FaultKinds::some(&mut random);
-        // Who is needed for a quorum is known only where the membership stays.
-        faults.rot &= !reconfig;
+        let faults = FaultKinds::some(&mut random);
         let mut requests = RequestKinds::some(&mut random);
         // A change of membership needs servers that do not look at ACLs.
         requests.acls &= !reconfig;
@@ -267,7 +282,7 @@ impl Plan {
             history_bytes_max: if seed.is_multiple_of(5) { 4_000 } else { 1 << 20 },
             log_bytes_max: [0, 2_000, 20_000, u64::MAX][(seed / 2 % 4) as usize],
             snapshot_txns: *random.pick(&[5, 20, 60, 1000]),
-            pre_alloc_bytes: *random.pick(&[0, 4096, 16384]),
+            pre_alloc_bytes: pre_alloc_bytes(seed, &mut random),
             observer_log_storage: *random.pick(&[
                 LogStorage::OnDisk,
                 LogStorage::OnDisk,
@@ -298,10 +313,14 @@ impl Plan {
             mistake: None,
             unchecked: None,
         };
+        // Who is needed for a quorum is known only where the membership stays.
+        plan.faults.rot &= !reconfig || plan.rots_everywhere();
         // A quorum must be left, of a membership that stays. Who votes again takes another role, with which his
         // local sessions end.
-        let may_lose = !reconfig && !faults.rot && local_sessions == LocalSessions::Off;
+        let may_lose = !plan.faults.rot && plan.may_lose_votes();
         plan.faults.lost_disks = may_lose && random.per_mille(200);
+        plan.faults.emptied_voters = plan.faults.lost_disks && seed.is_multiple_of(2);
+        plan.faults.lost_disks &= !plan.faults.emptied_voters;
         // A tree that takes longer than an epoch would never arrive.
         if !epochs_end && random.per_mille(150) {
             plan.tree_piece_ms = 2 * tick_ms;
@@ -336,7 +355,8 @@ impl Plan {
                 partitions: !stands_still,
                 favourites: true,
                 pauses: stands_still,
-                lost_disks: seed.is_multiple_of(2) && !has_local_sessions,
+                lost_disks: seed % 4 == 0 && !has_local_sessions,
+                emptied_voters: seed % 4 == 2 && !has_local_sessions,
                 ..FaultKinds::NONE
             },
             leader_serves: LeaderServes::Clients,
@@ -359,7 +379,18 @@ impl Plan {
             joiners: 5 - voters,
             reconfig: true,
             requests: RequestKinds { acls: false, ..Plan::rough(seed).requests },
-            faults: FaultKinds { breaks: true, lost_disks: false, ..Plan::rough(seed).faults },
+            pre_alloc_bytes: if seed.is_multiple_of(4) {
+                TABLE_BYTES_MIN
+            } else {
+                Plan::rough(seed).pre_alloc_bytes
+            },
+            faults: FaultKinds {
+                breaks: true,
+                lost_disks: false,
+                emptied_voters: false,
+                rot: seed.is_multiple_of(4),
+                ..Plan::rough(seed).faults
+            },
             ..Plan::rough(seed)
         }
     }
@@ -384,6 +415,7 @@ impl Plan {
                 breaks: true,
                 rot: true,
                 lost_disks: false,
+                emptied_voters: seed % 5 == 2 && rough.may_lose_votes(),
                 ..rough.faults
             },
             ..rough

@@ -158,7 +158,12 @@ fn play(world: &mut World) {
 }
 
 /// Waits until `done`, or fails. True when it is done.
-fn wait(world: &mut World, ticks: u64, what: &str, done: impl Fn(&World) -> bool) -> bool {
+pub(crate) fn wait(
+    world: &mut World,
+    ticks: u64,
+    what: &str,
+    done: impl Fn(&World) -> bool,
+) -> bool {
     let tick_ms = world.plan.tick_ms;
     for _ in 0..ticks {
         world.run_until(world.now_ms + tick_ms);
@@ -178,12 +183,12 @@ fn repair(world: &mut World) -> bool {
         || wait(world, settle_ticks(world), "repairing servers", |world| world.is_repaired())
 }
 
-fn settle_ticks(world: &World) -> u64 {
+pub(crate) fn settle_ticks(world: &World) -> u64 {
     let ticks = SETTLE_TICKS + 3 * world.plan.init_limit_ticks;
     ticks.max(30_000 / world.plan.tick_ms)
 }
 
-fn settle(world: &mut World) -> bool {
+pub(crate) fn settle(world: &mut World) -> bool {
     wait(world, settle_ticks(world), "finding a leader", |world| {
         let takes_part = |server: &&Server| server.refusal.is_none() && !server.left_out;
         let state = |server: &Server| {

@@ -3,6 +3,9 @@
 //! Everything is done by `store`, on a [`MemoryDisk`]. Here is only what a driver adds: in which order
 //! the pieces are called, and what a failure means for the process.
 
+mod rot;
+
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,14 +14,14 @@ use bytes::Bytes;
 use herdsman_proto::Zxid;
 use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
-use herdsman_store::names::list_logs;
+use herdsman_store::names::{list_logs, list_snapshots};
 use herdsman_store::repair::{
     Assessment, Damage, Gap, RecordsBetween, Repair, assess, read_records, splice,
 };
 use herdsman_store::{
     Compression, Dirs, Disk, EmptyDirs, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid,
     LogOptions, LogPosition, LogRange, LogWriter, MemoryDisk, PrecedingTxn, RangeError,
-    RecoverOptions, ReloadError, ServerKind, install_snapshot, read_epoch, read_history, recover,
+    RecoverOptions, ReloadError, ServerKind, install_snapshot, read_history, recover,
     recover_epochs, truncate_and_reload, voting, write_epoch, write_snapshot,
 };
 use herdsman_tree::Tree;
@@ -26,6 +29,7 @@ use herdsman_zab::{EpochKind, InitialFiles, Voting};
 
 use crate::plan::Plan;
 use crate::random::Random;
+pub use rot::{Rot, RotPlace};
 
 /// The head of a log record: checksum and length.
 const HEAD_BYTES: usize = 12;
@@ -208,13 +212,6 @@ impl Storage {
         write_epoch(&self.disk, &self.dirs.data, file, epoch).map_err(|error| error.to_string())
     }
 
-    /// The epoch that was followed last, as its file says.
-    #[must_use]
-    pub fn current_epoch(&self) -> u32 {
-        let found = read_epoch(&self.disk, &self.dirs.data, EpochFile::Current);
-        found.ok().flatten().unwrap_or(0)
-    }
-
     /// Cuts the log and loads the tree again; `None` if it cannot be cut there.
     ///
     /// # Errors
@@ -310,6 +307,33 @@ impl Storage {
         });
     }
 
+    /// The txn up to which the newest snapshot has everything.
+    #[must_use]
+    pub fn newest_snapshot(&self) -> Zxid {
+        let snapshots = list_snapshots(&self.disk, &self.dirs.data).unwrap_or_default();
+        snapshots.iter().map(|name| name.zxid).max().unwrap_or(Zxid::ZERO)
+    }
+
+    /// The txn up to which the oldest snapshot has everything; purging keeps what follows.
+    #[must_use]
+    pub fn oldest_snapshot(&self) -> Zxid {
+        let snapshots = list_snapshots(&self.disk, &self.dirs.data).unwrap_or_default();
+        snapshots.iter().map(|name| name.zxid).min().unwrap_or(Zxid::ZERO)
+    }
+
+    /// All files and what is in them.
+    #[must_use]
+    pub fn files(&self) -> BTreeMap<PathBuf, Vec<u8>> {
+        let mut files = BTreeMap::new();
+        for dir in [&self.dirs.data, &self.dirs.log] {
+            for entry in self.disk.list(dir).unwrap_or_default() {
+                let path = dir.join(&entry.name);
+                files.extend(self.disk.content(&path).map(|content| (path, content)));
+            }
+        }
+        files
+    }
+
     /// Where the records of the log are: zxid, file, and the bytes in it.
     #[must_use]
     pub fn record_places(&self) -> Vec<(Zxid, PathBuf, Range<usize>)> {
@@ -350,8 +374,10 @@ impl Storage {
         }
         self.disk.put(path, damaged);
         let names_it = |gap: &Gap| gap.known.iter().any(|id| id.zxid == zxid);
-        let is_noticed = |damage: Damage| damage.gaps.iter().any(names_it);
-        if self.damage(plan).is_some_and(is_noticed) {
+        let is_noticed = |damage: Damage| {
+            damage.gaps.iter().any(names_it) && damage.gaps.iter().all(|gap| gap.is_complete)
+        };
+        if self.damage(plan).is_some_and(is_noticed) && self.copy().open(plan).is_err() {
             return true;
         }
         self.disk.put(path, content);

@@ -17,6 +17,7 @@ pub mod links;
 pub mod mirror;
 pub mod pipe;
 pub mod repairs;
+mod rot;
 mod scripting;
 mod sending;
 
@@ -229,6 +230,14 @@ pub struct Server {
     pub rotten: usize,
     /// It has lost its disk, and may not vote yet.
     pub lost: bool,
+    /// It has lost more than other servers' records can replace, and has not been brought up to date yet.
+    pub needs_leader: bool,
+    /// An epoch file was damaged since it last started.
+    pub epochs_rot: bool,
+    /// The last epoch that its disk has said to be promised.
+    pub promised: u32,
+    /// The last epoch whose leader it has followed.
+    pub followed: u32,
     /// What it has logged, as the world saw it.
     pub mirror: Mirror,
     /// The last txn that its disk has said to be durable.
@@ -249,6 +258,8 @@ pub struct Server {
     pub full: bool,
     /// Some sync to come will fail.
     pub sync_fails: bool,
+    /// In its next repair the power fails after so many changes of its disk.
+    pub power_fails_in_repair: Option<u64>,
     /// The membership in its configuration files.
     pub membership: Arc<Membership>,
     /// For the transcript of a script.
@@ -265,7 +276,7 @@ impl Server {
     /// It has all that it has ever logged and promised.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.rotten == 0 && !self.lost
+        self.rotten == 0 && !self.lost && !self.needs_leader
     }
 }
 
@@ -322,6 +333,12 @@ pub struct Counts {
     pub refusals: u64,
     /// Servers that found damage which others might repair.
     pub repairs: u64,
+    /// Files that were damaged or removed.
+    pub rotten_files: u64,
+    /// Voters that lost their directories and did not know it.
+    pub emptied: u64,
+    /// Repairs during which the power failed.
+    pub interrupted_repairs: u64,
     /// Memberships that a server has put in force.
     pub memberships: u64,
     /// Answers of servers without a leader.
@@ -581,6 +598,10 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         set_aside: None,
         rotten: 0,
         lost: false,
+        needs_leader: false,
+        epochs_rot: false,
+        promised: 0,
+        followed: 0,
         mirror: Mirror::default(),
         flushed: Zxid::ZERO,
         mirror_installed: Mirror::default(),
@@ -591,6 +612,7 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         stopped_until_ms: None,
         full: false,
         sync_fails: false,
+        power_fails_in_repair: None,
         membership: Arc::new(plan.first_membership(id)),
         notes: Vec::new(),
     }

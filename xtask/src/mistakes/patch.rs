@@ -2,7 +2,7 @@
 //!
 //! The head is the text before the first `diff --git`, which git skips: sentences that describe the
 //! mistake, and then lines of a key and a value. `property:` names the property that finds it, `world:` is
-//! plain, rough or changing, `seeds:` is the number of seeds within which it is found (300 by default), and
+//! plain, rough, changing or rotting, `seeds:` is the number of seeds within which it is found (300 by default), and
 //! `only` means that no other property finds it.
 
 use std::fs;
@@ -24,6 +24,8 @@ pub enum World {
     Rough,
     /// `--changing`.
     Changing,
+    /// `--rotting`.
+    Rotting,
 }
 
 impl World {
@@ -33,6 +35,7 @@ impl World {
             World::Plain => "plain",
             World::Rough => "rough",
             World::Changing => "changing",
+            World::Rotting => "rotting",
         }
     }
 
@@ -42,6 +45,7 @@ impl World {
             World::Plain => &[],
             World::Rough => &["--rough"],
             World::Changing => &["--changing"],
+            World::Rotting => &["--rotting"],
         }
     }
 }
@@ -92,6 +96,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Patch> {
             Some(("world", "plain")) => world = Some(World::Plain),
             Some(("world", "rough")) => world = Some(World::Rough),
             Some(("world", "changing")) => world = Some(World::Changing),
+            Some(("world", "rotting")) => world = Some(World::Rotting),
             Some(("world", other)) => bail!("there is no world `{other}`"),
             Some(("seeds", value)) => seeds = Some(value.parse().context("a number of seeds")?),
             _ if line == "only" => only = true,

@@ -11,6 +11,7 @@ use herdsman_store::{AppendError, InstallError, SnapshotWriter, SyncMode, Traile
 use herdsman_tree::Dump;
 use herdsman_zab::{EpochKind, Input as PeerInput, LinkId, TreeAfterCut, Voting};
 
+use super::repairs::NEVER;
 use super::{Event, Process, Server, ServerIndex, World};
 use crate::storage::Storage;
 
@@ -171,7 +172,10 @@ impl World {
         let done = match job {
             Job::Append { .. } => return self.flush(place, process),
             Job::Epoch { kind, epoch } => match storage.save_epoch(kind, epoch) {
-                Ok(()) => JobResult::Yes(PeerInput::EpochSaved { kind, epoch }),
+                Ok(()) => {
+                    self.note_epoch(place, kind, epoch);
+                    JobResult::Yes(PeerInput::EpochSaved { kind, epoch })
+                }
                 Err(_) if self.servers[place].full => JobResult::Full,
                 Err(why) => JobResult::Failed(why),
             },
@@ -179,6 +183,7 @@ impl World {
             Job::AllowVoting => match storage.allow_voting() {
                 Ok(()) => {
                     self.servers[place].lost = false;
+                    self.servers[place].needs_leader = false;
                     JobResult::Yes(PeerInput::VotingAllowed)
                 }
                 Err(why) => JobResult::Failed(why),
@@ -191,6 +196,18 @@ impl World {
             process.jobs[lane].pop_front();
         }
         done
+    }
+
+    /// A promise must be kept from now on; who has followed a leader has its history.
+    fn note_epoch(&mut self, place: ServerIndex, kind: EpochKind, epoch: u32) {
+        let server = &mut self.servers[place];
+        match kind {
+            EpochKind::Accepted => server.promised = server.promised.max(epoch),
+            EpochKind::Current => {
+                server.followed = epoch;
+                server.needs_leader &= server.lost;
+            }
+        }
     }
 
     /// The batch that was there when the disk began.
@@ -272,7 +289,11 @@ impl World {
         let Some((tree, mirror)) = process.received.remove(&link) else {
             return JobResult::Failed("the tree is gone".to_owned());
         };
-        match storage.install(tree, voting) {
+        let cut = self.servers[place].power_fails_in_repair.take();
+        storage.disk.cut_power_after(cut.unwrap_or(NEVER));
+        let installed = storage.install(tree, voting);
+        storage.disk.cut_power_after(NEVER);
+        match installed {
             Ok(tree) => {
                 let zxid = tree.last_zxid();
                 self.check_uncommitted(place, process, zxid);
@@ -280,13 +301,22 @@ impl World {
                 process.writer = storage.writer(&self.plan, zxid);
                 process.tree = tree;
                 process.delivered = Zxid::ZERO;
-                self.servers[place].mirror = mirror;
-                self.servers[place].flushed = zxid;
-                self.servers[place].set_aside = None;
+                let server = &mut self.servers[place];
+                server.mirror = mirror;
+                server.flushed = zxid;
+                server.set_aside = None;
+                // A server that started empty finds that out only now.
+                server.lost |= voting == Voting::Suspended;
                 JobResult::Yes(PeerInput::SnapshotInstalled { zxid, in_tree })
             }
             Err(error @ InstallError::Fuzzy { .. }) => {
                 self.counts.fuzzy_installs += 1;
+                JobResult::Exit(error.to_string())
+            }
+            Err(error) if cut.is_some() => {
+                self.counts.interrupted_repairs += 1;
+                self.servers[place].mirror_installed = mirror;
+                self.servers[place].flushed = Zxid::ZERO;
                 JobResult::Exit(error.to_string())
             }
             Err(error) => JobResult::Failed(error.to_string()),

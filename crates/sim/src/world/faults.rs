@@ -1,10 +1,11 @@
 //! Things break, and are mended again.
 //!
 //! Every fault ends: a crashed server is started again, a partition heals, a full disk gets room. How many
-//! are under way at a time is not limited, so an ensemble may lose its majority for a while. Rot is the
-//! exception, because it can cost a server all it has: a quorum's disks stay sound.
+//! are under way at a time is not limited, so an ensemble may lose its majority for a while. Damage that can cost a
+//! server all it has is the exception: a quorum's disks stay sound. What others can repair may happen to all servers
+//! ([`super::rot`]).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use herdsman_node::Input;
 use herdsman_proto::{ServerState, SessionId, Zxid};
@@ -96,6 +97,7 @@ impl World {
             }
             83..87 if kinds.slow_disks => self.servers[place].slow ^= true,
             87..91 if kinds.lost_disks => self.lose_some_disk(),
+            87..91 if kinds.emptied_voters => self.empty_some_voter(),
             87..91 if kinds.rot && self.plan.rots_everywhere() => self.rot_everywhere(),
             87..91 if kinds.rot => self.rot(place),
             91..95 if kinds.pauses => self.stop_some_server(place),
@@ -289,11 +291,11 @@ impl World {
     }
 
     /// Whether a server is down, and a quorum is sound without it.
-    fn may_be_damaged(&self, place: ServerIndex) -> bool {
+    pub(super) fn may_be_damaged(&self, place: ServerIndex) -> bool {
         let is_voter = self.plan.membership.voters().any(|id| id == self.servers[place].id);
         let me = self.servers[place].id;
-        let sound =
-            |id| id != me && self.servers.iter().any(|server| server.id == id && server.is_sound());
+        // A voter without a history needs to hear all others.
+        let sound = |id| id != me && self.place_of(id).is_some_and(|other| self.may_vote(other));
         let too_many = !Electorate::of(&self.plan.membership).is_quorum(sound);
         self.servers[place].process.is_none() && !too_many && is_voter
     }
@@ -309,40 +311,6 @@ impl World {
         if damaged > 0 {
             self.note(|| format!("{place} rots"));
             self.servers[place].rotten += damaged;
-        }
-    }
-
-    /// Several servers crash, and find damaged records when they start again. Each record is intact on some server, so
-    /// all of it can be repaired.
-    fn rot_everywhere(&mut self) {
-        for place in 0..self.servers.len() {
-            if self.random.per_mille(600) {
-                self.crash(place);
-            }
-        }
-        let places: Vec<_> =
-            self.servers.iter().map(|server| server.storage.record_places()).collect();
-        let mut copies = BTreeMap::new();
-        for (server, records) in self.servers.iter().zip(&places) {
-            for (zxid, ..) in records.iter().filter(|(zxid, ..)| *zxid <= server.flushed) {
-                *copies.entry(*zxid).or_insert(0) += 1;
-            }
-        }
-        for (place, records) in places.into_iter().enumerate() {
-            if self.servers[place].process.is_some() || self.servers[place].repair.is_some() {
-                continue;
-            }
-            for (zxid, path, record) in records {
-                let left = copies.entry(zxid).or_insert(0);
-                if *left > 1 && self.random.per_mille(100) {
-                    let storage = self.servers[place].storage.clone();
-                    if storage.damage_noticeably(&self.plan, &path, record, zxid, &mut self.random)
-                    {
-                        *left -= 1;
-                        self.note(|| format!("{place} rots: the record of {zxid}"));
-                    }
-                }
-            }
         }
     }
 
@@ -399,8 +367,7 @@ impl World {
 
     /// Whether a server is sound, and not empty while others have a history.
     fn may_vote(&self, place: ServerIndex) -> bool {
-        let is_empty =
-            |server: &Server| server.flushed == Zxid::ZERO && server.storage.current_epoch() == 0;
+        let is_empty = |server: &Server| server.flushed == Zxid::ZERO && server.followed == 0;
         let server = &self.servers[place];
         server.is_sound() && (!is_empty(server) || self.servers.iter().all(is_empty))
     }
@@ -472,6 +439,7 @@ impl World {
                 self.servers[place].rotten = 0;
                 self.servers[place].mirror.reset(Zxid::ZERO);
                 self.servers[place].flushed = Zxid::ZERO;
+                (self.servers[place].promised, self.servers[place].followed) = (0, 0);
                 self.report(&Fact::LostDisk { place });
                 self.start(place);
             }

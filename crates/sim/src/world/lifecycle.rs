@@ -6,14 +6,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use herdsman_node::{Node, Outputs, StorageState, membership_of};
 use herdsman_proto::Zxid;
 use herdsman_store::SyncMode;
 use herdsman_tree::Tree;
-use herdsman_zab::{Epochs, InitialState, Voting};
+use herdsman_zab::{Epochs, InitialFiles, InitialState, Voting};
 
 use super::disks::Job;
-use super::{Event, Process, ServerIndex, World};
+use super::{Event, Mirror, Process, ServerIndex, World};
+use crate::chronicle::fingerprint;
 use crate::storage::{RecoveredState, Storage};
 
 impl World {
@@ -60,7 +62,7 @@ impl World {
     }
 
     pub(super) fn join(&mut self, place: ServerIndex, found: RecoveredState) {
-        let RecoveredState { tree, epochs, base, tail, suspended, files } = found;
+        let RecoveredState { tree, epochs, base, tail, suspended, files, .. } = found;
         let server = &mut self.servers[place];
         server.lost |= suspended.is_some();
         server.life += 1;
@@ -73,11 +75,26 @@ impl World {
             let why = format!("{place} starts with {last}, {} was durable", server.flushed);
             return self.fail("recovery", why);
         }
+        if epochs.accepted < server.promised && !server.lost {
+            let why =
+                format!("{place} starts with {epochs:?}, and had promised {}", server.promised);
+            return self.fail("recovery", why);
+        }
+        server.epochs_rot = false;
+        (server.promised, server.followed) = (epochs.accepted, epochs.current);
+        // Voting may have been allowed just before a crash.
+        let is_in_doubt = suspended.is_some() || files != InitialFiles::Whole;
+        server.needs_leader &= is_in_doubt;
+        server.lost &= is_in_doubt;
         server.flushed = last;
         if server.mirror_installed.last() == last {
             server.mirror = std::mem::take(&mut server.mirror_installed);
         }
         server.mirror.cut_after(last);
+        if let Some(why) = differs(&server.mirror, base, &tail) {
+            return self.fail("recovery", format!("{place} starts with another history: {why}"));
+        }
+        let server = &mut self.servers[place];
         let (id, now) = (server.id, server.clock.now(self.now_ms));
         let epochs = Epochs { current: epochs.current, accepted: epochs.accepted };
         let initial = InitialState {
@@ -186,4 +203,15 @@ impl World {
         process.writer = storage.writer(&self.plan, tree.last_zxid());
         true
     }
+}
+
+/// How the end of a log differs from what was logged, if it does.
+fn differs(mirror: &Mirror, base: Zxid, tail: &[(Zxid, Bytes)]) -> Option<String> {
+    let logged = mirror.between(base, mirror.last());
+    // A server in whose mirror the beginning of the tail is not known has been given a tree.
+    let known = tail.iter().filter(|(zxid, _)| *zxid > mirror.base());
+    let known: Vec<_> = known.map(|(zxid, payload)| (*zxid, fingerprint(payload))).collect();
+    let logged: Vec<_> = logged.into_iter().map(|(_, zxid, hash, _)| (zxid, hash)).collect();
+    let at = (0..known.len().max(logged.len())).find(|at| known.get(*at) != logged.get(*at))?;
+    Some(format!("{:?} instead of {:?}", known.get(at), logged.get(at)))
 }

@@ -15,7 +15,7 @@ use super::{Event, Mirror, ServerIndex, World};
 const SPLICE_STEPS_MAX: u64 = 20;
 
 /// More changes of a disk than there are.
-const NEVER: u64 = 1 << 60;
+pub(super) const NEVER: u64 = 1 << 60;
 
 /// What a server had logged before it joined with unusable files: these are untouched until a tree replaces them.
 pub struct SetAside {
@@ -88,8 +88,12 @@ impl World {
     /// All is found: splices it into the log, and starts. The power may fail meanwhile.
     fn finish_repair(&mut self, place: ServerIndex, repair: &Repair) {
         let storage = self.servers[place].storage.clone();
+        let mut cut = self.servers[place].power_fails_in_repair.take();
         if !self.fault_state.is_over() && self.random.per_mille(300) {
-            storage.disk.cut_power_after(self.random.below(SPLICE_STEPS_MAX));
+            cut = Some(self.random.below(SPLICE_STEPS_MAX));
+        }
+        if let Some(changes) = cut {
+            storage.disk.cut_power_after(changes);
         }
         let spliced = storage.splice(&self.plan, repair);
         storage.disk.cut_power_after(NEVER);
@@ -97,6 +101,7 @@ impl World {
         match spliced {
             Ok(()) => self.start(place),
             Err(_) => {
+                self.counts.interrupted_repairs += 1;
                 storage.crash(&mut self.random);
                 self.later(1000, Event::Start { place });
             }
@@ -131,7 +136,7 @@ impl World {
     /// Whether no server has lost something.
     #[must_use]
     pub fn is_intact(&self) -> bool {
-        self.servers.iter().all(|server| !server.lost)
+        self.servers.iter().all(|server| !server.lost && !server.needs_leader)
     }
 
     /// Whether no server waits for records of others.

@@ -51,6 +51,7 @@ impl World {
         self.servers[place].storage = Storage::new();
         self.servers[place].mirror = Mirror::default();
         self.servers[place].flushed = herdsman_proto::Zxid::ZERO;
+        (self.servers[place].promised, self.servers[place].followed) = (0, 0);
         self.servers[place].storage.suspend_voting("its disk was lost");
         self.report(&Fact::LostDisk { place });
     }
@@ -66,6 +67,18 @@ impl World {
             process.jobs.iter_mut().for_each(|lane| lane.clear());
         }
         self.crash(place);
+    }
+
+    /// A server's process ends, and the system goes on: what was written stays, synced or not.
+    pub fn kill(&mut self, place: ServerIndex) {
+        self.note(|| format!("{place} is killed"));
+        let server = &mut self.servers[place];
+        server.repair = None;
+        server.crash_after = None;
+        if server.process.take().is_some() {
+            self.lose_links_of(place);
+            self.lose_conns_of(place);
+        }
     }
 
     /// What a server does, in a word.

@@ -49,6 +49,21 @@ fn fixed_seeds_with_changing_memberships() {
     assert!(quorum_only > 15, "just a quorum had to do in only {quorum_only} of 30 seeds");
 }
 
+/// Records, files and epochs of several servers are damaged at once: otherwise the step `rotting` shows nothing.
+#[test]
+fn fixed_seeds_that_rot() {
+    let verdicts: Vec<_> = (1..21).map(|seed| run_plan(Plan::rotting(seed))).collect();
+    verdicts.iter().for_each(check);
+    let sum = |count: fn(&Verdict) -> u64| verdicts.iter().map(count).sum::<u64>();
+    for (what, count) in [
+        ("repairs", sum(|verdict| verdict.counts.repairs)),
+        ("interrupted repairs", sum(|verdict| verdict.counts.interrupted_repairs)),
+        ("damaged files", sum(|verdict| verdict.counts.rotten_files)),
+    ] {
+        assert!(count > 20, "{what}: only {count}");
+    }
+}
+
 /// Learners catch up in all three ways, servers crash and leaders change, and clients use what there is:
 /// otherwise the seeds show nothing.
 #[test]

@@ -1,0 +1,238 @@
+//! Disks rot while their servers are down: records, headers and tables of log files, whole files, snapshots, epochs.
+//!
+//! All servers may be damaged at once, within what an ensemble can repair: each record is left intact somewhere, and a
+//! server that only a leader's tree can help is one without which a quorum is sound. Damage beyond that is undone at
+//! once. Damage that a server does not notice is a failure, which [`World::join`] finds, with exceptions
+//! (the constants below).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use herdsman_proto::Zxid;
+use herdsman_store::repair::{Damage, Gap};
+
+use super::{Server, ServerIndex, World};
+use crate::checkers::Fact;
+use crate::storage::{RotPlace, Storage};
+
+/// Whether the newest log file or snapshot may be missing, emptied or cut where that does not show. A server does not
+/// notice this yet.
+const NEWEST_FILES_ROT: bool = false;
+/// Whether the end of an epoch may be missing in the middle of a log without a trace. If digests show it, the server
+/// refuses to start; otherwise it starts.
+const EPOCH_ENDS_ROT: bool = false;
+/// Whether reading may fail. A server refuses to start if it is a part of a log file without records.
+const READS_FAIL: bool = false;
+
+/// Whether damage may make `acceptedEpoch` larger. A server that also needs a leader's tree stays outside until the
+/// ensemble reaches that epoch.
+const RAISED_PROMISES: bool = false;
+
+/// What may become of a server with a damaged file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Prospect {
+    /// It repairs itself, with records of others if it has to.
+    Repairs,
+    /// Only a leader can help.
+    NeedsLeader,
+    /// Nobody can help.
+    Hopeless,
+    /// It starts, and does not know that something is missing.
+    Unnoticed,
+    /// The same, and what is missing is in the middle; or it refuses to start, and does not know what is damaged.
+    HasHole,
+}
+
+impl World {
+    /// Several servers crash, and find damaged files when they start again.
+    pub(super) fn rot_everywhere(&mut self) {
+        for place in 0..self.servers.len() {
+            if self.random.per_mille(600) {
+                self.crash(place);
+            }
+        }
+        let places: Vec<_> =
+            self.servers.iter().map(|server| server.storage.record_places()).collect();
+        let mut copies = BTreeMap::new();
+        for (server, records) in self.servers.iter().zip(&places) {
+            for (zxid, ..) in records.iter().filter(|(zxid, ..)| *zxid <= server.flushed) {
+                *copies.entry(*zxid).or_insert(0) += 1;
+            }
+        }
+        for (place, records) in places.into_iter().enumerate() {
+            if !self.may_rot(place) {
+                continue;
+            }
+            for (zxid, path, record) in records {
+                let left = copies.entry(zxid).or_insert(0);
+                if *left > 1 && self.random.per_mille(100) {
+                    let storage = self.servers[place].storage.clone();
+                    if storage.damage_noticeably(&self.plan, &path, record, zxid, &mut self.random)
+                    {
+                        *left -= 1;
+                        self.note(|| format!("{place} rots: the record of {zxid}"));
+                    }
+                }
+            }
+        }
+        for place in 0..self.servers.len() {
+            if self.may_rot(place) && self.random.per_mille(300) {
+                self.rot_file(place);
+            }
+        }
+    }
+
+    fn may_rot(&self, place: ServerIndex) -> bool {
+        let server = &self.servers[place];
+        server.process.is_none() && server.repair.is_none() && server.refusal.is_none()
+    }
+
+    /// Damages a file, or removes it.
+    fn rot_file(&mut self, place: ServerIndex) {
+        let storage = self.servers[place].storage.clone();
+        let before = storage.files();
+        let records = zxids(&storage);
+        let was_whole = storage.damage(&self.plan).is_none();
+        let Some((path, what)) = storage.rot_file(&mut self.random) else { return };
+        let is_epochs = what.place == RotPlace::Epochs;
+        let stays = match self.prospect(place, &records, &storage) {
+            // One of the copies is intact.
+            _ if !self.may_lack(place, &records, &storage) => false,
+            _ if what.is_unreadable => READS_FAIL,
+            // What was damaged already might be the end of an epoch.
+            _ if what.place == RotPlace::Log && !was_whole => EPOCH_ENDS_ROT,
+            _ if is_epochs && self.promises_more(place, &storage) => RAISED_PROMISES,
+            _ if is_epochs => !std::mem::replace(&mut self.servers[place].epochs_rot, true),
+            Prospect::Repairs => true,
+            Prospect::NeedsLeader => self.may_need_leader(place),
+            Prospect::Hopeless => false,
+            Prospect::Unnoticed => NEWEST_FILES_ROT,
+            Prospect::HasHole => EPOCH_ENDS_ROT,
+        };
+        if stays {
+            self.counts.rotten_files += 1;
+            self.note(|| format!("{place} rots: {}: {}", path.display(), what.words));
+        } else {
+            storage.restore(&path, &before);
+        }
+    }
+
+    /// Whether a server would take damage for a later promise.
+    fn promises_more(&self, place: ServerIndex, storage: &Storage) -> bool {
+        let found = storage.copy().open(&self.plan);
+        found.is_ok_and(|found| found.epochs.accepted > self.servers[place].promised)
+    }
+
+    /// Whether no other server may need a record that a server has lost.
+    fn may_lack(&self, place: ServerIndex, had: &BTreeSet<Zxid>, storage: &Storage) -> bool {
+        let lost = had - &zxids(storage);
+        lost.is_empty() || self.are_others_whole(place) || self.have_others(place, lost)
+    }
+
+    /// Whether each of these records is intact on another server.
+    fn have_others(&self, place: ServerIndex, mut records: BTreeSet<Zxid>) -> bool {
+        let servers = self.servers.iter().enumerate().filter(|(other, _)| *other != place);
+        for (_, server) in servers {
+            records = &records - &zxids(&server.storage);
+        }
+        records.is_empty()
+    }
+
+    /// Whether a server may lose so much that it needs a leader; if so, that is noted.
+    fn may_need_leader(&mut self, place: ServerIndex) -> bool {
+        let may = self.plan.may_lose_votes()
+            && self.may_be_damaged(place)
+            && self.are_others_whole(place);
+        self.servers[place].needs_leader |= may;
+        may
+    }
+
+    /// Whether nobody may have to repair itself with records of this server.
+    fn are_others_whole(&self, place: ServerIndex) -> bool {
+        let is_whole = |server: &Server| {
+            server.repair.is_none() && server.storage.damage(&self.plan).is_none()
+        };
+        let mut servers = self.servers.iter().enumerate();
+        servers.all(|(other, server)| other == place || is_whole(server))
+    }
+
+    fn prospect(&self, place: ServerIndex, before: &BTreeSet<Zxid>, storage: &Storage) -> Prospect {
+        let server = &self.servers[place];
+        match storage.copy().open(&self.plan) {
+            Ok(found) if found.tree.last_zxid() < server.flushed => Prospect::Unnoticed,
+            Ok(_) if self.has_hole(place, before, &[]) => Prospect::HasHole,
+            // Reading may fail all the same.
+            Ok(_) => Prospect::Repairs,
+            Err(_) => match storage.damage(&self.plan) {
+                Some(damage) => self.prospect_of(place, before, &damage),
+                None => Prospect::HasHole,
+            },
+        }
+    }
+
+    /// Whether the end of an epoch is missing where no gap shows it: zxids do not.
+    fn has_hole(&self, place: ServerIndex, before: &BTreeSet<Zxid>, gaps: &[Gap]) -> bool {
+        let Server { storage, mirror, flushed, .. } = &self.servers[place];
+        let had = zxids(storage);
+        let is_silent = |zxid: Zxid| {
+            let next = had.range(zxid..).next();
+            let is_shown = gaps.iter().any(|gap| gap.contains(zxid));
+            next.is_some_and(|next| next.epoch() > zxid.epoch()) && !is_shown
+        };
+        let logged = mirror.between(storage.oldest_snapshot(), *flushed);
+        let logged = logged.into_iter().map(|(_, zxid, ..)| zxid);
+        logged.chain(before.iter().copied()).any(is_silent)
+    }
+
+    fn prospect_of(
+        &self,
+        place: ServerIndex,
+        before: &BTreeSet<Zxid>,
+        damage: &Damage,
+    ) -> Prospect {
+        if damage.needs_tree || damage.gaps.iter().any(|gap| !gap.is_complete) {
+            return Prospect::NeedsLeader;
+        }
+        if damage.end < Some(self.servers[place].flushed) {
+            return Prospect::Unnoticed;
+        }
+        if self.has_hole(place, before, &damage.gaps) {
+            return Prospect::HasHole;
+        }
+        let missing = damage.gaps.iter().flat_map(|gap| &gap.known).map(|id| id.zxid).collect();
+        match self.have_others(place, missing) {
+            true => Prospect::Repairs,
+            false => Prospect::Hopeless,
+        }
+    }
+
+    /// Some voter that is down loses its directories and does not know it.
+    pub(super) fn empty_some_voter(&mut self) {
+        let places: Vec<_> =
+            (0..self.servers.len()).filter(|place| self.may_be_damaged(*place)).collect();
+        if places.is_empty() {
+            return;
+        }
+        let place = *self.random.pick(&places);
+        if !self.are_others_whole(place) {
+            return;
+        }
+        self.note(|| format!("{place} is emptied"));
+        self.counts.emptied += 1;
+        let server = &mut self.servers[place];
+        server.storage = Storage::new();
+        server.mirror.reset(Zxid::ZERO);
+        server.mirror_installed.reset(Zxid::ZERO);
+        server.flushed = Zxid::ZERO;
+        server.promised = 0;
+        server.followed = 0;
+        server.repair = None;
+        server.set_aside = None;
+        server.needs_leader = true;
+        self.report(&Fact::LostDisk { place });
+    }
+}
+
+/// The records of a server's log.
+fn zxids(storage: &Storage) -> BTreeSet<Zxid> {
+    storage.record_places().into_iter().map(|(zxid, ..)| zxid).collect()
+}
