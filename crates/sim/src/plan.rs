@@ -355,7 +355,7 @@ impl Plan {
                 partitions: !stands_still,
                 favourites: true,
                 pauses: stands_still,
-                lost_disks: seed % 4 == 0 && !has_local_sessions,
+                lost_disks: seed.is_multiple_of(4) && !has_local_sessions,
                 emptied_voters: seed % 4 == 2 && !has_local_sessions,
                 ..FaultKinds::NONE
             },

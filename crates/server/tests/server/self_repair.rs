@@ -328,8 +328,8 @@ fn a_server_with_unusable_snapshots_comes_back() {
     let half = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
     let without_seal = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1);
     let longer = |bytes: &mut Vec<u8>| bytes.extend([0x5a; 1000]);
-    let damages: [&dyn Fn(&mut Vec<u8>); 4] = [&half, &without_seal, &longer, &Vec::clear];
-    for (index, damage) in damages.iter().enumerate() {
+    let damages: [fn(&mut Vec<u8>); 4] = [half, without_seal, longer, Vec::clear];
+    for (index, damage) in damages.into_iter().enumerate() {
         for path in snapshots(&stopped.files(3)) {
             let mut bytes = fs::read(&path).unwrap();
             damage(&mut bytes);
