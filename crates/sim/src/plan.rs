@@ -164,7 +164,8 @@ pub struct FaultKinds {
     pub client_cuts: bool,
     /// A server that is down loses its disk, and knows it.
     pub lost_disks: bool,
-    /// A voter that is down loses its directories, and does not know it.
+    /// A voter that is down loses its directories, and does not know it. It relies on true votes, so there are no
+    /// favourites then.
     pub emptied_voters: bool,
 }
 
@@ -321,6 +322,7 @@ impl Plan {
         plan.faults.lost_disks = may_lose && random.per_mille(200);
         plan.faults.emptied_voters = plan.faults.lost_disks && seed.is_multiple_of(2);
         plan.faults.lost_disks &= !plan.faults.emptied_voters;
+        plan.faults.favourites &= !plan.faults.emptied_voters;
         // A tree that takes longer than an epoch would never arrive.
         if !epochs_end && random.per_mille(150) {
             plan.tree_piece_ms = 2 * tick_ms;
@@ -335,6 +337,7 @@ impl Plan {
         let tick_ms = 100;
         let plan = Plan::of(seed);
         let has_local_sessions = plan.local_sessions != LocalSessions::Off;
+        let has_emptied_voters = seed % 4 == 2 && !has_local_sessions;
         // So that a leader that stands still is replaced, and the next one can serve meanwhile.
         let stands_still = seed.is_multiple_of(3);
         Plan {
@@ -353,7 +356,7 @@ impl Plan {
             faults: FaultKinds {
                 crashes: !stands_still,
                 partitions: !stands_still,
-                favourites: true,
+                favourites: !has_emptied_voters,
                 pauses: stands_still,
                 lost_disks: seed.is_multiple_of(4) && !has_local_sessions,
                 emptied_voters: seed % 4 == 2 && !has_local_sessions,
@@ -388,6 +391,7 @@ impl Plan {
                 breaks: true,
                 lost_disks: false,
                 emptied_voters: false,
+                favourites: true,
                 rot: seed.is_multiple_of(4),
                 ..Plan::rough(seed).faults
             },
@@ -401,6 +405,7 @@ impl Plan {
     pub fn rotting(seed: u64) -> Self {
         let voters = if seed.is_multiple_of(3) { 5 } else { 3 };
         let rough = Plan::rough(seed);
+        let has_emptied_voters = seed % 5 == 2 && rough.may_lose_votes();
         Plan {
             membership: Arc::new(membership(
                 voters,
@@ -415,7 +420,8 @@ impl Plan {
                 breaks: true,
                 rot: true,
                 lost_disks: false,
-                emptied_voters: seed % 5 == 2 && rough.may_lose_votes(),
+                emptied_voters: has_emptied_voters,
+                favourites: !has_emptied_voters,
                 ..rough.faults
             },
             ..rough

@@ -139,7 +139,10 @@ impl World {
 
     /// Whether a server may lose so much that it needs a leader; if so, that is noted.
     fn may_need_leader(&mut self, place: ServerIndex) -> bool {
+        // A voter that is still empty when another one is not would wait for this one.
+        let has_begun = self.servers.iter().any(|server| server.followed > 0);
         let may = self.plan.may_lose_votes()
+            && has_begun
             && self.may_be_damaged(place)
             && self.are_others_whole(place);
         self.servers[place].needs_leader |= may;
