@@ -359,7 +359,7 @@ impl Plan {
                 favourites: !has_emptied_voters,
                 pauses: stands_still,
                 lost_disks: seed.is_multiple_of(4) && !has_local_sessions,
-                emptied_voters: seed % 4 == 2 && !has_local_sessions,
+                emptied_voters: has_emptied_voters,
                 ..FaultKinds::NONE
             },
             leader_serves: LeaderServes::Clients,
