@@ -230,7 +230,7 @@ impl World {
         server.followed = 0;
         server.repair = None;
         server.set_aside = None;
-        server.needs_leader = true;
+        (server.needs_leader, server.lost) = (true, false);
         self.report(&Fact::LostDisk { place });
     }
 }
