@@ -494,11 +494,13 @@ impl Committer {
         }
         self.core.stats.batch_size.add(txns.len() as u64);
         let znodes = || self.core.tree().node_count() as u64;
-        if self.snapshots.count(txns.len(), self.log.written_bytes(), znodes) {
+        let rolls = self.snapshots.count(txns.len(), self.log.written_bytes(), znodes);
+        self.core.flushed(zxid, requesters);
+        // After the replies: the table of a long file takes a while to move to its new end.
+        if rolls {
             self.log.roll();
         }
         self.note_finished();
-        self.core.flushed(zxid, requesters);
     }
 
     /// What this process still has in memory is no longer known to be on disk, so it acknowledges
