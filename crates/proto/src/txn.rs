@@ -388,8 +388,8 @@ impl Entry {
 
     /// Whether this may be a record that repeats the zxid of the txn before it. Apache's leader logs a request that it
     /// cannot decode as an error txn, with the zxid that it gave last (the last `catch` of
-    /// `PrepRequestProcessor.pRequestHelper`). Such a record changes nothing. Other txns with the same error have a zxid
-    /// of their own, so only what comes before tells the two apart.
+    /// `PrepRequestProcessor.pRequestHelper`). Such a record changes nothing. Other txns with the same error have a
+    /// zxid of their own, so only what comes before tells the two apart.
     #[must_use]
     pub fn may_repeat_zxid(payload: &[u8]) -> bool {
         const ERROR_BYTES: usize = 36;

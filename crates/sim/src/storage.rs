@@ -21,8 +21,9 @@ use herdsman_store::repair::{
 use herdsman_store::{
     Compression, Dirs, Disk, EmptyDirs, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid,
     LogOptions, LogPosition, LogRange, LogWriter, MemoryDisk, PrecedingTxn, RangeError,
-    RecoverOptions, ReloadError, ServerKind, install_snapshot, read_history, recover,
-    recover_epochs, truncate_and_reload, voting, write_epoch, write_snapshot,
+    RecoverOptions, ReloadError, ServerKind, copied_epoch, install_snapshot, read_epoch,
+    read_history, recover, recover_epochs, truncate_and_reload, voting, write_epoch,
+    write_snapshot,
 };
 use herdsman_tree::Tree;
 use herdsman_zab::{EpochKind, InitialFiles, Voting};
@@ -144,21 +145,22 @@ impl Storage {
         spliced.map(drop).map_err(|error| error.to_string())
     }
 
-    /// What a server starts with that has damaged files and takes everything from a leader.
-    ///
-    /// # Errors
-    /// In the words of `store`.
-    pub fn open_unusable(&self, plan: &Plan, good: Zxid) -> Result<RecoveredState, String> {
-        let epochs =
-            recover_epochs(&self.disk, &self.dirs, good).map_err(|error| error.to_string())?;
-        Ok(RecoveredState {
+    /// What a server starts with that has damaged files and takes everything from a leader. Nothing is written.
+    #[must_use]
+    pub fn open_unusable(&self, plan: &Plan) -> RecoveredState {
+        let known = |file| {
+            let found = read_epoch(&self.disk, &self.dirs.data, file).ok().flatten();
+            found.max(copied_epoch(&self.disk, &self.dirs.data, file)).unwrap_or(0)
+        };
+        let (current, accepted) = (known(EpochFile::Current), known(EpochFile::Accepted));
+        RecoveredState {
             tree: Tree::new(plan.tree_options()),
-            epochs,
+            epochs: Epochs { current, accepted: accepted.max(current) },
             base: Zxid::ZERO,
             tail: Vec::new(),
             suspended: Some("its files are damaged".to_owned()),
             files: InitialFiles::Unusable,
-        })
+        }
     }
 
     fn history(&self, plan: &Plan, last: Zxid) -> Result<(Zxid, Vec<(Zxid, Bytes)>), String> {

@@ -16,8 +16,8 @@
 //!   ([`crate::voting`]), since a promise may be forgotten;
 //! - a number that is smaller than its copy has been damaged, or is older, also after a crash between the two: the copy
 //!   counts. If `acceptedEpoch` is larger, Apache has run here: then the copy is older, and does not count. If
-//!   `currentEpoch` is larger, and the log has no txn of that epoch, Apache may have run here, or a bit was flipped: then
-//!   voting is suspended;
+//!   `currentEpoch` is larger, and the log has no txn of that epoch, Apache may have run here, or a bit was flipped:
+//!   then voting is suspended;
 //! - anything else means that one of the files is damaged, or that they are from different times: a server that has
 //!   forgotten what it promised could elect a second leader. So voting is suspended, and the epochs are those that the
 //!   log shows. A `currentEpoch` that is larger than `acceptedEpoch` is not believed: if it was damaged, a server that

@@ -7,9 +7,10 @@
 //! replayed in a scratch directory, with a comparison of digests, before a file is changed.
 //!
 //! # A lost end
-//! Without a persist table nobody knows how far a log went whose end is lost. Whoever names a directory here has decided
-//! that there is nothing better, so the end is taken from it: what follows the last valid record without a gap, if that
-//! very record is there, too. Later txns, if there were any, are given up, so a member does not vote afterwards.
+//! Without a persist table nobody knows how far a log went whose end is lost. Whoever names a directory
+//! here has decided that there is nothing better, so the end is taken from it: what follows the last valid record
+//! without a gap, if that very record is there, too. Later txns, if there were any, are given up, so a member does not
+//! vote afterwards.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

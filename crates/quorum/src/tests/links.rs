@@ -206,7 +206,7 @@ fn a_server_whose_disk_is_too_far_behind_loses_its_leader() {
         assert_eq!(learner.packet(up), commit(zxid));
     }
     set_queued(queue_bytes_max + 1);
-    // It may be lost before this is read: the reader looks after each packet.
+    // It may be lost before this is read: the reader checks after each packet.
     leader.send(down, &commit(3));
     learner.lost(up);
     leader.stop();

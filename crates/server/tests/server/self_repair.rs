@@ -328,8 +328,8 @@ fn a_server_with_unusable_snapshots_comes_back() {
     let half = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() / 2);
     let without_seal = |bytes: &mut Vec<u8>| bytes.truncate(bytes.len() - 1);
     let longer = |bytes: &mut Vec<u8>| bytes.extend([0x5a; 1000]);
-    let damages: [&dyn Fn(&mut Vec<u8>); 4] = [&half, &without_seal, &longer, &Vec::clear];
-    for (index, damage) in damages.iter().enumerate() {
+    let damages: [fn(&mut Vec<u8>); 4] = [half, without_seal, longer, Vec::clear];
+    for (index, damage) in damages.into_iter().enumerate() {
         for path in snapshots(&stopped.files(3)) {
             let mut bytes = fs::read(&path).unwrap();
             damage(&mut bytes);
@@ -337,8 +337,8 @@ fn a_server_with_unusable_snapshots_comes_back() {
         }
         let starting = stopped.ensemble.begin_start(3);
         stopped.ensemble.finish_start(starting);
+        await_vote_or_lead(&stopped, 3);
         stopped.check_all(&IDS);
-        await_vote(&stopped, 3);
         let files = stopped.files(3);
         let dirs = Dirs { data: files.clone(), log: files };
         let found = assess(&RealDisk, &dirs, &RecoverOptions::default()).unwrap();
@@ -394,8 +394,9 @@ fn a_log_that_goes_back_is_replaced_by_the_leader() {
 
 /// Server 3 has everything, and votes again, so that another one may go.
 fn check_has_everything_and_votes(stopped: &mut Stopped) {
+    // Getting the vote back closes connections of clients.
+    await_vote_or_lead(stopped, 3);
     stopped.check_all(&IDS);
-    await_vote(stopped, 3);
     let leader = stopped.ensemble.await_leader();
     stopped.ensemble.stop(if leader == 1 { 2 } else { 1 });
     let rest: Vec<_> =
@@ -422,8 +423,9 @@ fn a_server_that_has_lost_its_newest_log_takes_everything_from_the_leader() {
         let mut stopped = Stopped::after_four_txns();
         lose(logs(&stopped.files(3)).last().unwrap());
         stopped.ensemble.start_together(&IDS);
-        stopped.check_all(&IDS);
+        // Getting the vote back closes connections of clients.
         await_vote_or_lead(&stopped, 3);
+        stopped.check_all(&IDS);
         stopped.stop_all();
         stopped.check_files();
     }
@@ -459,6 +461,8 @@ fn a_server_that_has_lost_its_newest_log_elects_nobody_that_lags() {
         assert_eq!(stopped.ensemble.serves_as(lagging), None);
         stopped.ensemble.start_again(leader);
         stopped.ensemble.finish_start(starting);
+        // Getting the vote back closes connections of clients.
+        await_vote_or_lead(&stopped, damaged);
         stopped.check_all(&IDS);
         for id in IDS {
             let mut client = Client::connect(stopped.ensemble.address(id));
@@ -548,8 +552,8 @@ fn check_epoch_losses(losses: &[EpochLoss], may_vote: bool) {
         loss.carry_out(&stopped.files(3));
         let lines = lines_of_suspension(&stopped);
         stopped.ensemble.start_again(3);
+        await_vote_or_lead(&stopped, 3);
         stopped.check_all(&IDS);
-        await_vote(&stopped, 3);
         assert_eq!(lines_of_suspension(&stopped) == lines, may_vote, "{loss:?}");
         stopped.ensemble.stop(3);
     }

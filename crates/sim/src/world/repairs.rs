@@ -43,7 +43,7 @@ impl World {
                 return self.finish_repair(place, &repair);
             }
             if self.has_quorum(peer) {
-                return self.join_without_vote(place, &repair);
+                return self.join_without_vote(place);
             }
         }
         self.servers[place].repair = Some(repair);
@@ -109,20 +109,15 @@ impl World {
     }
 
     /// Joins with files that cannot be used, and that stay as they are until a leader's tree replaces them.
-    fn join_without_vote(&mut self, place: ServerIndex, repair: &Repair) {
-        let damage = repair.damage();
-        match self.servers[place].storage.open_unusable(&self.plan, damage.good) {
-            Ok(found) => {
-                self.note(|| format!("{place} joins without a vote"));
-                let server = &mut self.servers[place];
-                let (mirror, flushed) = (std::mem::take(&mut server.mirror), server.flushed);
-                server.set_aside = Some(SetAside { mirror, flushed, lost: server.lost });
-                server.flushed = Zxid::ZERO;
-                server.lost = true;
-                self.join(place, found);
-            }
-            Err(why) => self.refuse(place, why),
-        }
+    fn join_without_vote(&mut self, place: ServerIndex) {
+        let found = self.servers[place].storage.open_unusable(&self.plan);
+        self.note(|| format!("{place} joins without a vote"));
+        let server = &mut self.servers[place];
+        let (mirror, flushed) = (std::mem::take(&mut server.mirror), server.flushed);
+        server.set_aside = Some(SetAside { mirror, flushed, lost: server.lost });
+        server.flushed = Zxid::ZERO;
+        server.lost = true;
+        self.join(place, found);
     }
 
     /// A server starts again with the damaged files that it had: no tree has replaced them.

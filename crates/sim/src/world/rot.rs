@@ -14,9 +14,9 @@ use super::{Server, ServerIndex, World};
 use crate::checkers::Fact;
 use crate::storage::{RotPlace, Storage};
 
-/// Whether the newest log file or snapshot may be missing, emptied or cut where that does not show. A server does not
-/// notice this yet.
-const NEWEST_FILES_ROT: bool = false;
+/// Whether a snapshot may be missing that a server has taken from a leader and has not acknowledged yet. It starts
+/// empty then.
+const NEWEST_SNAPSHOTS_ROT: bool = false;
 /// Whether the end of an epoch may be missing in the middle of a log without a trace. If digests show it, the server
 /// refuses to start; otherwise it starts.
 const EPOCH_ENDS_ROT: bool = false;
@@ -105,7 +105,7 @@ impl World {
             Prospect::Repairs => true,
             Prospect::NeedsLeader => self.may_need_leader(place),
             Prospect::Hopeless => false,
-            Prospect::Unnoticed => NEWEST_FILES_ROT,
+            Prospect::Unnoticed => what.place == RotPlace::Log || NEWEST_SNAPSHOTS_ROT,
             Prospect::HasHole => EPOCH_ENDS_ROT,
         };
         if stays {

@@ -84,7 +84,7 @@ fn a_record_that_repeats_a_zxid_changes_nothing() {
     let end = [one.clone(), two.clone(), three.clone(), again(3), again(3), four.clone(), again(4)];
     check(&[(1, &end)], &txns);
     // A server started in between: the record names a file.
-    let (before, after) = ([one.clone(), two.clone()], [again(2), three.clone(), four.clone()]);
+    let (before, after) = ([one, two], [again(2), three, four]);
     check(&[(1, &before), (2, &after)], &txns);
     check(&[(1, &before), (2, &[again(2)]), (3, &txns[2..])], &txns);
     check(&[(1, &txns), (4, &[again(4)])], &txns);

@@ -18,8 +18,8 @@
 //! - A slot is written only when its record is durable.
 //! - A file has a table from its beginning or not at all. One with a table never grows: a batch that it has no room
 //!   for goes to a new file.
-//! - Before the first batch of a file counts as flushed, `herdsman.epochs` says that the file exists, and how long it is
-//!   if it has a table ([`LogWriter::noted_in`]). So a start notices if the newest file is missing or lacks its end.
+//! - Before the first batch of a file counts as flushed, `herdsman.epochs` says that the file exists, and how long it
+//!   is if it has a table ([`LogWriter::noted_in`]). So a start notices if the newest file is missing or lacks its end.
 //! - A file or directory that cannot be opened for lack of descriptors is not a failure of the disk:
 //!   [`LogWriter::flush`] may be called again, and continues where it stopped.
 //! - A flush that syncs covers everything written before, also files that were ended without a sync.
@@ -450,8 +450,8 @@ impl LogWriter {
         }
     }
 
-    /// Cuts the file back to the end of the last batch, because there was no room. A file with a table keeps its length:
-    /// the next attempt writes to the same place.
+    /// Cuts the file back to the end of the last batch, because there was no room. A file with a table keeps its
+    /// length: the next attempt writes to the same place.
     fn cut_back(&mut self, cause: io::Error, path: &Path) -> Result<(), AppendError> {
         let open = self.file.as_mut().expect("opened before");
         if open.table.is_some() {

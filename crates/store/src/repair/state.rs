@@ -84,8 +84,8 @@ impl Offer {
         }
     }
 
-    /// Adds the next record. Returns whether there is room for more; otherwise the rest need not be read. A record that was not asked for, is out of order
-    /// or is not the txn that it should be is left out.
+    /// Adds the next record. Returns whether there is room for more; otherwise the rest need not be read. A record that
+    /// was not asked for, is out of order or is not the txn that it should be is left out.
     pub fn push(&mut self, zxid: Zxid, payload: Bytes) -> bool {
         let last = self.records.last().map_or(self.after, |(zxid, _)| *zxid);
         let cost = payload.len() + RECORD_COST_BYTES;
