@@ -51,6 +51,17 @@ pub struct Repairs {
     pub joined: usize,
 }
 
+/// Opens a session. On a busy machine a server that has just begun to serve may lose its role once more.
+fn connect(member: &Member) -> Result<Session> {
+    let deadline = Instant::now() + WAITS_MAX;
+    loop {
+        match Session::connect(member.address(), SESSION_TIMEOUT_MS) {
+            Err(_) if Instant::now() < deadline => std::thread::sleep(POLL),
+            result => return result,
+        }
+    }
+}
+
 impl Site {
     /// Starts three servers, writes the entries, and kills the servers once all of them have all entries.
     pub fn prepare(name: &str) -> Result<Site> {
@@ -59,7 +70,7 @@ impl Site {
         let settings = Settings::new(TICK_MS, SYNC_LIMIT);
         let mut ensemble = Ensemble::new(&dir, &servers, &settings, Network::Loopback)?;
         let leader = ensemble.start_all()?;
-        let mut session = Session::connect(ensemble.member(leader).address(), SESSION_TIMEOUT_MS)?;
+        let mut session = connect(ensemble.member(leader))?;
         let mut zxids = Vec::new();
         for path in PATHS {
             session.ok(&Op::create(path, Some(DATA), 0))?;
@@ -148,8 +159,7 @@ impl Site {
     pub fn heal(&mut self) -> Result<()> {
         self.ensemble.start_all()?;
         for id in self.ensemble.ids() {
-            let mut session =
-                Session::connect(self.ensemble.member(id).address(), SESSION_TIMEOUT_MS)?;
+            let mut session = connect(self.ensemble.member(id))?;
             session.sync()?;
             for (path, zxid) in PATHS.iter().zip(&self.zxids[1..]) {
                 let (data, stat) = session.data(path)?;
