@@ -115,16 +115,16 @@ fn a_check_says_what_the_first_purge_would_delete() {
     assert!(files.join("snapshot.0").exists(), "a check changes nothing");
 }
 
-/// It may have promised anything, so it waits for a leader.
+/// It is not new, whatever its files say, so it waits for a leader.
 #[test]
-fn epochs_that_contradict_each_other_are_named() {
+fn a_member_that_has_only_its_epochs_left_says_that_it_does_not_vote() {
     let (directory, _) = member("1");
     let epochs = directory.path().join("data/version-2");
     fs::write(epochs.join("acceptedEpoch"), "3").expect("written");
     fs::write(epochs.join("currentEpoch"), "5").expect("written");
     let mut running = Process::start(herdsman(directory.path(), &["zoo.cfg"]));
     let line = running.line_with("does not vote until").expect("it warns");
-    assert!(line.contains("acceptedEpoch is less than currentEpoch"), "{line}");
+    assert!(line.contains("this server has been in epoch 5"), "{line}");
 }
 
 #[test]
