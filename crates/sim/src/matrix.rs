@@ -517,8 +517,9 @@ impl Experiment {
             found.insert(zxid, fingerprint(&payload));
         }
         let mirror = &server.mirror;
+        // What it was just about to write may be missing.
         let covered = server.storage.newest_snapshot().max(mirror.base());
-        for (_, zxid, hash, _) in mirror.between(covered, mirror.last()) {
+        for (_, zxid, hash, _) in mirror.between(covered, server.flushed) {
             if found.get(&zxid) != Some(&hash) {
                 return Err(format!(
                     "server {place} has logged {zxid}, and it is not in its files"
@@ -526,7 +527,14 @@ impl Experiment {
             }
         }
         let tree = server.storage.open(&self.world.plan)?.tree;
-        self.world.report(&Fact::AtRest { trees: &[(place, &tree)] });
+        let (last, agreed) = (tree.last_zxid(), self.world.chronicle.last());
+        if last < agreed {
+            return Err(format!("the files of server {place} end with {last}, not {agreed}"));
+        }
+        // The end of a session may have been on its way.
+        if last == agreed {
+            self.world.report(&Fact::AtRest { trees: &[(place, &tree)] });
+        }
         Ok(())
     }
 }
