@@ -101,7 +101,7 @@ fn a_few_members_are_served_at_a_time() {
     let served = [endless(2), endless(3)];
     let mut peer = Raw::connect(server.quorum());
     assert_eq!(peer.fetch(request(4, 0, 5)).unwrap(), (vec![], report(Chain::Busy)));
-    // The state is told all the same to who asks for nothing else.
+    // A request for the state alone is answered even then.
     assert_eq!(peer.fetch(request(4, 0, 1)).unwrap(), (vec![], report(Chain::Broken)));
     drop(served);
     for _ in 0..2 {

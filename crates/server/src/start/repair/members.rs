@@ -280,7 +280,7 @@ mod tests {
                 drop(slow);
             });
             members.ask(OTHER, &mut missing_txn(), &|| true);
-            // In case that nobody has asked a second time.
+            // Ends the test if there is no second question.
             drop(TcpStream::connect(address));
         });
         assert_eq!(members.reports_leader(), Some(OTHER));
