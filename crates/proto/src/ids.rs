@@ -39,6 +39,13 @@ impl Zxid {
     pub fn next(self) -> Zxid {
         Zxid(self.0.saturating_add(1))
     }
+
+    /// Whether `next` can be the txn right after this one: the next of its epoch, or the first of a later one.
+    #[must_use]
+    pub fn is_continued_by(self, next: Zxid) -> bool {
+        let begins_epoch = next.epoch() > self.epoch() && next.counter() == 1;
+        next > self && (next == self.next() || begins_epoch)
+    }
 }
 
 impl fmt::Display for Zxid {
@@ -130,6 +137,27 @@ mod tests {
         let zxid = Zxid(0x0000_0003_0000_0007);
         assert_eq!((zxid.epoch(), zxid.counter()), (3, 7));
         assert_eq!(zxid.to_string(), "0x300000007");
+    }
+
+    #[test]
+    fn only_the_next_txn_continues_a_history() {
+        let zxid = |epoch, counter: i64| Zxid(Zxid::start_of(epoch).0 | counter);
+        for (last, next, fits) in [
+            (zxid(1, 1), zxid(1, 2), true),
+            (zxid(1, 1), zxid(1, 3), false),
+            (zxid(1, 1), zxid(1, 1), false),
+            (zxid(1, 9), zxid(2, 1), true),
+            (zxid(1, 9), zxid(4, 1), true),
+            (zxid(1, 9), zxid(2, 2), false),
+            (zxid(1, 0xffff_ffff), zxid(2, 0), true),
+            (zxid(2, 0), zxid(2, 1), true),
+            (zxid(2, 1), zxid(1, 2), false),
+            (Zxid::ZERO, zxid(0, 1), true),
+            (zxid(1, 9), Zxid(i64::MIN | 1), false),
+            (Zxid(i64::MAX), Zxid(i64::MAX), false),
+        ] {
+            assert_eq!(last.is_continued_by(next), fits, "{last} {next}");
+        }
     }
 
     #[test]

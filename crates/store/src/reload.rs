@@ -55,7 +55,7 @@ use crate::epoch::lower_last_known;
 use crate::install::finish_installing;
 use crate::log::pieces::LogFiles;
 use crate::log::truncate::{LogCut, cut_log};
-use crate::log::walk::{LogEnd, LogWalkError, files_needed, follows, walk};
+use crate::log::walk::{LogEnd, LogWalkError, files_needed, walk};
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::recover::{
     RecoverError, RecoverOptions, Recovered, RecoverySource, ReplayBase, ReplayTo, ReportProgress,
@@ -274,7 +274,7 @@ fn surely_before(snapshot: &SnapshotUsed, zxid: Zxid) -> bool {
 fn check_reached(zxid: Zxid, walked: &LogEnd) -> Result<(), ReloadError> {
     let last = walked.last_zxid;
     let next = walked.stop.and_then(|stop| stop.next);
-    let starts_epoch = zxid.counter() == 0 && next.is_some_and(|next| follows(last, next));
+    let starts_epoch = zxid.counter() == 0 && next.is_some_and(|next| last.is_continued_by(next));
     if last == zxid || starts_epoch {
         return Ok(());
     }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::Args;
 use herdsman_proto::Zxid;
-use herdsman_store::log::walk::follows;
 use serde_json::json;
 
 use super::filter::TxnFilter;
@@ -122,7 +121,7 @@ impl Printer<'_, '_> {
     /// Reports txns that are missing before this one. Apache reads on after them without a message.
     fn gap_before(&mut self, name: &str, offset: u64, zxid: Zxid) -> Result<()> {
         match self.last.replace(zxid) {
-            Some(last) if !follows(last, zxid) && zxid > last => {
+            Some(last) if !last.is_continued_by(zxid) && zxid > last => {
                 let text = format!("txns are missing between {last} and {zxid}");
                 self.problem(name, offset, "gap", &text)
             }

@@ -64,7 +64,7 @@ pub(super) fn accept_damaged_only(
             match piece {
                 LogItem::Txn { entry, .. } if entry.header.zxid > tree.last_zxid() => {
                     let (last, next) = (tree.last_zxid(), entry.header.zxid);
-                    if !herdsman_store::log::walk::follows(last, next) {
+                    if !last.is_continued_by(next) {
                         plan.lost.push(format!("any txns after {last} and before {next}"));
                     }
                     tree.replay(entry);

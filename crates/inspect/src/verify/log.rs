@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use herdsman_proto::Zxid;
-use herdsman_store::log::walk::follows;
 
 use super::Verdict;
 use crate::console::Console;
@@ -54,7 +53,7 @@ pub(crate) fn verify_logs(
     }
     for pair in checks.windows(2) {
         if let (Some(last), Some(first)) = (pair[0].totals.last, pair[1].totals.first)
-            && !follows(last, first)
+            && !last.is_continued_by(first)
         {
             let text = format!("starts with txn {first}, but the file before it ends with {last}");
             verdict.problem(&pair[1].name, text);
@@ -116,7 +115,7 @@ pub(crate) fn check_log(
 /// The gap before this txn, if there is one.
 fn break_before(last: &mut Option<Zxid>, zxid: Zxid) -> Option<(Zxid, Zxid)> {
     let before = last.replace(zxid)?;
-    (!follows(before, zxid)).then_some((before, zxid))
+    (!before.is_continued_by(zxid)).then_some((before, zxid))
 }
 
 impl LogCheck {

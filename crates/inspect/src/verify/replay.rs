@@ -12,7 +12,6 @@ use anyhow::Result;
 use herdsman_proto::Zxid;
 use herdsman_proto::txn::{Entry, TxnDigest};
 use herdsman_store::Dirs;
-use herdsman_store::log::walk::follows;
 use herdsman_store::names::LogName;
 use herdsman_tree::Tree;
 
@@ -111,7 +110,7 @@ impl<'a> Replay<'a> {
         if zxid <= last {
             return Ok(());
         }
-        if !follows(last, zxid) {
+        if !last.is_continued_by(zxid) {
             self.step_over_gap(last, zxid)?;
             return self.txn_again(entry);
         }
@@ -133,7 +132,7 @@ impl<'a> Replay<'a> {
     fn step_over_gap(&mut self, last: Zxid, next: Zxid) -> Result<()> {
         let bridges = |snapshot: &&GoodSnapshot| {
             let zxid = snapshot.name.zxid;
-            zxid > last && (zxid >= next || follows(zxid, next))
+            zxid > last && (zxid >= next || zxid.is_continued_by(next))
         };
         let bridge = self.snapshots.iter().find(bridges).copied();
         self.holes.push((last, next, bridge.map(|snapshot| snapshot.name.zxid)));
@@ -150,7 +149,9 @@ impl<'a> Replay<'a> {
     fn txn_again(&mut self, entry: &Entry) -> Result<()> {
         let last = self.state.as_ref().map(|(tree, _)| tree.last_zxid());
         match last {
-            Some(last) if !self.is_lost && follows(last, entry.header.zxid) => self.apply(entry),
+            Some(last) if !self.is_lost && last.is_continued_by(entry.header.zxid) => {
+                self.apply(entry)
+            }
             _ => {}
         }
         Ok(())

@@ -16,7 +16,6 @@ use super::ArchiveStep;
 use crate::disk::{Disk, IoErrorAt, WriteFile, io_at, remove_if_there};
 use crate::log::ending::{RecordsEnd, classify};
 use crate::log::record::RecordReader;
-use crate::log::walk::follows;
 use crate::log::{HEADER, encode_record};
 use crate::names::{Compression, SnapshotName};
 use crate::snapshot::Trailer;
@@ -136,7 +135,7 @@ pub(super) fn copy_log(
 fn check_order(first: Zxid, until: Zxid, last: Option<Zxid>, zxid: Zxid) -> Result<(), CopyFault> {
     let fault = match last {
         None if zxid != first => format!("its first txn is {zxid}"),
-        Some(last) if !follows(last, zxid) => format!("txn {zxid} follows txn {last}"),
+        Some(last) if !last.is_continued_by(zxid) => format!("txn {zxid} follows txn {last}"),
         _ if zxid > until => format!("txn {zxid} should be in a later file"),
         _ => return Ok(()),
     };

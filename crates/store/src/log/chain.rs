@@ -19,7 +19,6 @@ use herdsman_proto::{DecodeError, Zxid};
 use super::ending::LogDamage;
 use super::lost::LostRecords;
 use super::pieces::{LogPiece, PieceContent};
-use super::walk::follows;
 use crate::names::LogName;
 
 /// The first fault in a log that must not be skipped.
@@ -205,7 +204,7 @@ impl<'a> Chain<'a> {
     fn joins(&self, zxid: Zxid, name: Option<Zxid>) -> bool {
         let is_between = |known: Zxid| self.last < known && known < zxid;
         zxid == self.last.next()
-            || follows(self.last, zxid)
+            || self.last.is_continued_by(zxid)
                 && self.doubt.is_none()
                 && !self.known.iter().copied().any(is_between)
                 && !name.is_some_and(|name| name.counter() > 0 && is_between(name))

@@ -202,16 +202,10 @@ pub fn files_needed(files: &[LogName], after: Zxid) -> &[LogName] {
     &files[first..]
 }
 
-/// Whether `next` can be the txn right after `last`.
-#[must_use]
-pub fn follows(last: Zxid, next: Zxid) -> bool {
-    next == last.next() || (next.epoch() > last.epoch() && next.counter() == 1)
-}
-
 /// Whether `next` can be the txn right after `last`, and no txn between them is known.
 pub(crate) fn follows_through(known: &[Zxid], last: Zxid, next: Zxid) -> bool {
     next == last.next()
-        || (follows(last, next) && !known.iter().any(|known| last < *known && *known < next))
+        || (last.is_continued_by(next) && !known.iter().any(|known| last < *known && *known < next))
 }
 
 /// Reads the requested part of the log without giving up anything.

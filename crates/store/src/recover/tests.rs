@@ -262,18 +262,6 @@ fn damage_that_the_next_file_makes_good_is_no_damage() {
 }
 
 #[test]
-fn a_new_epoch_starts_with_one() {
-    let (old, new) = (1 << 32 | 5, 2 << 32 | 1);
-    let follows = |last, next| crate::log::walk::follows(Zxid(last), Zxid(next));
-    assert!(follows(old, old + 1));
-    assert!(follows(old, new));
-    assert!(follows(0xffff_ffff, 0x1_0000_0000));
-    for next in [old, old + 2, new + 1, new - 1] {
-        assert!(!follows(old, next), "{next:#x}");
-    }
-}
-
-#[test]
 fn an_older_snapshot_serves_if_the_log_has_the_rest() {
     let disk = server(&[1, 8], 12);
     snapshot(&disk, &tree_at(5));

@@ -17,7 +17,6 @@ use super::{Gap, RecordId};
 use crate::log::chain::{LogFault, LogFaultKind};
 use crate::log::lost::{LOST_MAX, LostRecords};
 use crate::log::pieces::{LogPiece, PieceContent};
-use crate::log::walk::follows;
 use crate::names::LogName;
 
 /// What is known about a log besides its pieces.
@@ -297,7 +296,7 @@ impl<'a> Finder<'a> {
             let points: Vec<Zxid> = listed.iter().map(|id| id.zxid).chain([next]).collect();
             let starts = std::iter::once(&last).chain(&points);
             lost.is_complete = (doubt.is_none() || doubt.lost.is_complete)
-                && starts.zip(&points).all(|(left, right)| follows(*left, *right))
+                && starts.zip(&points).all(|(left, right)| left.is_continued_by(*right))
                 && known.iter().all(|known| points.contains(known));
         }
         // Stable: the ones with a length and a checksum come first.

@@ -12,7 +12,6 @@ use herdsman_proto::{ServerId, Zxid};
 
 use super::{Damage, Gap, RecordId};
 use crate::log::checksum;
-use crate::log::walk::follows;
 
 /// The most bytes of records that one repair gathers. A server that lacks more takes a tree.
 pub const REPAIR_BYTES_MAX: usize = 256 << 20;
@@ -469,7 +468,7 @@ impl GapRepair {
 /// Whether each txn can be the one right after the one before.
 fn is_chain(after: Zxid, between: impl Iterator<Item = Zxid>, before: Zxid) -> bool {
     let mut last = after;
-    let mut goes_on = |next| follows(std::mem::replace(&mut last, next), next);
+    let mut goes_on = |next| std::mem::replace(&mut last, next).is_continued_by(next);
     between.chain([before]).all(&mut goes_on)
 }
 
