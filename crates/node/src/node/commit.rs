@@ -64,14 +64,17 @@ impl Node {
         tree: &mut Tree,
         out: &mut Outputs,
     ) {
+        let (last, zxid) = (tree.last_zxid(), entry.header.zxid);
+        assert!(last.is_continued_by(zxid), "{zxid} would be applied after {last}");
         let mut events = std::mem::take(&mut self.events);
         let outcome = tree.apply(entry, &mut events);
-        self.overlay.applied(entry.header.zxid);
+        self.overlay.applied(zxid);
         self.send_events(&events, tree, out);
         events.clear();
         self.events = events;
-        if self.is_learning() && entry.digest.is_some_and(|digest| !tree.has_digest(&digest)) {
-            out.list.push(Output::DigestMismatch { zxid: entry.header.zxid });
+        let decides = matches!(self.role, Role::Deciding { .. });
+        if !decides && entry.digest.is_some_and(|digest| !tree.has_digest(&digest)) {
+            out.list.push(Output::DigestMismatch { zxid });
         }
         if let Some(origin) = origin {
             let outcome = self.explain_refusal(origin, outcome);

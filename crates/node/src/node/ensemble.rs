@@ -6,8 +6,8 @@ use bytes::Bytes;
 use herdsman_proto::request::ReconfigRequest;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{
-    ErrorCode, JuteReader, Membership, OpCode, QuorumPacket, Request, SessionId, Txn, TxnHeader,
-    WriteRequest, Xid, Zxid,
+    ErrorCode, JuteReader, Membership, OpCode, QuorumPacket, Request, ServerState, SessionId, Txn,
+    TxnHeader, WriteRequest, Xid, Zxid,
 };
 use herdsman_tree::{Caller, Overlay, Tree};
 use herdsman_zab::log::LogStorage;
@@ -35,8 +35,8 @@ pub(super) struct Ensemble {
     /// Requests of learners to a leader whose role has not begun yet. A driver applies what is committed after
     /// every batch of inputs, so these are few.
     deferred: Vec<(LinkId, QuorumPacket)>,
-    /// Set while the role continues only until everything that was committed in it is applied, so that these requests
-    /// are answered, above all the change of membership by which a leader leaves.
+    /// Set while the role continues only until everything that was committed in it is applied, or until something
+    /// comes from the next leader, so that these requests are answered, above all the change of membership by which a leader leaves.
     leaving: Option<Now>,
     /// The cxid of the txn that this server has requested in its current role, see `ask_for_proof`.
     proof: Option<i32>,
@@ -110,6 +110,7 @@ impl Node {
     }
 
     pub(super) fn step_peers(&mut self, now: Now, input: Input, tree: &Tree, out: &mut Outputs) {
+        self.leave_old_role(now, out);
         let input = match input {
             Input::Packet { link, packet } => {
                 match self.take_session_packet(now, link, packet, tree, out) {
@@ -157,7 +158,7 @@ impl Node {
             self.step_peers(now, Input::Tick, tree, out);
         }
         let exhausted = self.last_proposed.counter() >= self.settings.epoch_txns_max;
-        if exhausted && matches!(self.role, Role::Deciding { .. }) {
+        if exhausted && matches!(self.role, Role::Deciding { .. }) && !self.is_leaving_role() {
             self.step_down(now, StepDownReason::EpochExhausted, out);
         }
     }
@@ -276,7 +277,17 @@ impl Node {
         }
     }
 
-    /// Leaves the role: there has been no leader since then, and nothing is left to apply.
+    /// Leaves the role if there is a leader again, although some of what was committed in the role is not applied yet.
+    /// Called before each input of agreement: the role of an earlier term may handle nothing of the next one.
+    fn leave_old_role(&mut self, now: Now, out: &mut Outputs) {
+        let Some(ensemble) = &mut self.ensemble else { return };
+        if ensemble.leaving.is_some() && ensemble.zab.state() != ServerState::Looking {
+            ensemble.leaving = None;
+            self.leave_role(now, out);
+        }
+    }
+
+    /// Leaves the role: there has been no leader since then.
     fn leave_role(&mut self, since: Now, out: &mut Outputs) {
         self.end_role(out);
         self.ensemble.iter_mut().for_each(|ensemble| ensemble.proof = None);
