@@ -163,12 +163,21 @@ impl Core {
         self.tree_generation.load(Ordering::Acquire)
     }
 
-    /// Replaces the tree.
-    pub fn replace_tree(&self, tree: Tree) {
-        let mut current = self.tree.write();
-        let old = std::mem::replace(&mut *current, tree);
-        self.tree_generation.fetch_add(1, Ordering::Release);
-        drop(current);
+    /// Replaces the tree and gives the node the input that says so, in one step: no other thread may apply to the new
+    /// tree what is in flight for the old one.
+    pub(crate) fn replace_tree(&self, tree: Tree, input: Input<'_>) {
+        let state = self.state.lock();
+        let old = {
+            let mut current = self.tree.write();
+            self.tree_generation.fetch_add(1, Ordering::Release);
+            std::mem::replace(&mut *current, tree)
+        };
+        let step = |node: &mut Node, now, tree: &Tree, out: &mut Outputs| {
+            node.step(now, input, tree, out);
+        };
+        if self.drive_locked(state, Driver::Other, step) {
+            self.dispatch();
+        }
         drop_on_thread(old);
     }
 
@@ -387,8 +396,16 @@ impl Core {
         driver: Driver,
         step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs),
     ) -> bool {
+        self.drive_locked(self.state.lock(), driver, step)
+    }
+
+    fn drive_locked(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        driver: Driver,
+        step: impl FnOnce(&mut Node, Now, &Tree, &mut Outputs),
+    ) -> bool {
         let now = self.clock.now();
-        let mut state = self.state.lock();
         let State { node, out, to_wake } = &mut *state;
         let requester = driver.requester();
         let zxid = {

@@ -25,7 +25,7 @@ use tracing::{error, info, warn};
 
 use crate::clients::io_wakers::ThreadSet;
 use crate::core::Core;
-use crate::log::disk_keeper::{DiskChange, DiskKeeper};
+use crate::log::disk_keeper::{DiskChange, DiskKeeper, Made};
 use crate::log::snapshots::SnapshotPolicy;
 use herdsman_quorum::ReadPermission;
 use herdsman_runtime::millis;
@@ -382,13 +382,13 @@ impl Committer {
         if change.changes_log() {
             self.keeper.progress.begin_change();
         }
-        let input = loop {
+        let made = loop {
             match self.keeper.make(&self.core, &mut change, &mut self.log) {
                 // A try that failed may have cut part of the log, and what is left then seems to end too early.
-                Ok(Some(herdsman_zab::Input::TruncateMissed)) if reported => {
+                Ok(Some(Made { input: herdsman_zab::Input::TruncateMissed, .. })) if reported => {
                     return Err(Some("the log was only partly truncated".to_owned()));
                 }
-                Ok(input) => break input,
+                Ok(made) => break made,
                 Err(failure) if failure.is_temporary() => {
                     if !reported {
                         reported = true;
@@ -403,8 +403,13 @@ impl Committer {
         };
         self.note_finished();
         self.keeper.progress.publish(&self.log);
-        if let Some(input) = input {
-            self.core.step(Input::Peer(input));
+        match made {
+            Some(Made { input, tree: Some((tree, hold)) }) => {
+                self.core.replace_tree(tree, Input::Peer(input));
+                drop(hold);
+            }
+            Some(Made { input, tree: None }) => self.core.step(Input::Peer(input)),
+            None => {}
         }
         Ok(())
     }

@@ -22,7 +22,9 @@ use crate::clients::listener::ClientPort;
 use crate::core::Core;
 use crate::log::progress::LogProgress;
 use crate::log::scrubber::SetAside;
-use crate::log::snapshots::{self, RestoreRequest, Restored, SnapshotRequests, SnapshotSettings};
+use crate::log::snapshots::{
+    self, RestoreRequest, Restored, SnapshotHold, SnapshotRequests, SnapshotSettings,
+};
 use herdsman_config::DynamicFiles;
 
 /// Why a server does not vote after it has taken everything from a leader.
@@ -115,6 +117,20 @@ impl ChangeError {
     }
 }
 
+/// A change that was made.
+pub struct Made<'a> {
+    /// What agreement waits for.
+    pub input: Input,
+    /// The tree to replace the old one together with that input, and what keeps snapshots from being taken until then.
+    pub tree: Option<(Tree, SnapshotHold<'a>)>,
+}
+
+impl From<Input> for Made<'_> {
+    fn from(input: Input) -> Self {
+        Made { input, tree: None }
+    }
+}
+
 /// Makes the changes.
 pub struct DiskKeeper {
     /// The disk.
@@ -138,14 +154,14 @@ pub struct DiskKeeper {
 }
 
 impl DiskKeeper {
-    /// Makes one change. `log` is replaced if its files were changed. What comes back is reported. After a
+    /// Makes one change. `log` is replaced if its files were changed. The caller gives the result to the core. After a
     /// temporary error the same change can be made again.
     pub fn make(
         &self,
         core: &Core,
         change: &mut DiskChange,
         log: &mut LogWriter,
-    ) -> Result<Option<Input>, ChangeError> {
+    ) -> Result<Option<Made<'_>>, ChangeError> {
         match change {
             DiskChange::EndLogFile => {
                 log.roll();
@@ -154,7 +170,7 @@ impl DiskKeeper {
             DiskChange::AllowVoting => {
                 voting::allow(&*self.disk, &self.dirs)?;
                 info!("a leader has brought this server up to date: it may vote now");
-                Ok(Some(Input::VotingAllowed))
+                Ok(Some(Input::VotingAllowed.into()))
             }
             DiskChange::Activate { membership } => {
                 self.keep(membership)?;
@@ -167,16 +183,16 @@ impl DiskKeeper {
                     EpochKind::Current => EpochFile::Current,
                 };
                 write_epoch(&*self.disk, &self.dirs.data, file, epoch)?;
-                Ok(Some(Input::EpochSaved { kind, epoch }))
+                Ok(Some(Input::EpochSaved { kind, epoch }.into()))
             }
-            &mut DiskChange::Truncate { zxid, tree } => self.cut(core, zxid, tree, log).map(Some),
+            &mut DiskChange::Truncate { zxid, tree } => self.cut(zxid, tree, log).map(Some),
             DiskChange::InstallSnapshot { tree, voting } => {
                 // First: this may fail for lack of a file descriptor, and is tried again with the tree.
                 if *voting == Voting::Suspended && tree.is_some() {
                     voting::suspend(&*self.disk, &self.dirs, INSTALLED_REASON)?;
                 }
-                let Some(tree) = tree.take() else { return Ok(Some(Input::InstallMissed)) };
-                self.install(core, *tree, log).map(Some)
+                let Some(tree) = tree.take() else { return Ok(Some(Input::InstallMissed.into())) };
+                self.install(*tree, log).map(Some)
             }
             DiskChange::RollLog => {
                 log.roll();
@@ -231,28 +247,27 @@ impl DiskKeeper {
     /// epoch, which is no txn, the tree is loaded again.
     fn cut(
         &self,
-        core: &Core,
         zxid: Zxid,
         tree: TreeAfterCut,
         log: &mut LogWriter,
-    ) -> Result<Input, ChangeError> {
+    ) -> Result<Made<'_>, ChangeError> {
         if tree == TreeAfterCut::Reloaded || zxid.counter() == 0 {
-            return self.truncate(core, zxid, log);
+            return self.truncate(zxid, log);
         }
         *log = self.new_log(log.last_zxid());
         match herdsman_store::truncate(&*self.disk, &self.dirs, zxid) {
             Ok(()) => {
                 info!("truncated the log after {zxid}: the txns after it were never committed");
                 *log = self.new_log(zxid);
-                Ok(Input::Truncated { zxid, tree })
+                Ok(Input::Truncated { zxid, tree }.into())
             }
-            Err(ReloadError::Impossible { .. }) => self.truncate(core, zxid, log),
+            Err(ReloadError::Impossible { .. }) => self.truncate(zxid, log),
             Err(error) => Err(error.into()),
         }
     }
 
-    fn truncate(&self, core: &Core, zxid: Zxid, log: &mut LogWriter) -> Result<Input, ChangeError> {
-        let _held = self.requests.hold();
+    fn truncate(&self, zxid: Zxid, log: &mut LogWriter) -> Result<Made<'_>, ChangeError> {
+        let hold = self.requests.hold();
         // Nobody may write behind the cut: the writer would not know of it.
         *log = self.new_log(log.last_zxid());
         let progress = &mut |_: Progress<'_>| {};
@@ -263,12 +278,12 @@ impl DiskKeeper {
                     "truncated the log after {last_zxid}: the txns after it were never committed"
                 );
                 *log = self.new_log(last_zxid);
-                core.replace_tree(recovered.tree);
-                Ok(Input::Truncated { zxid: last_zxid, tree: TreeAfterCut::Reloaded })
+                let input = Input::Truncated { zxid: last_zxid, tree: TreeAfterCut::Reloaded };
+                Ok(Made { input, tree: Some((recovered.tree, hold)) })
             }
             Err(error @ ReloadError::Impossible { .. }) => {
                 warn!("{error}; taking a full snapshot from the leader");
-                Ok(Input::TruncateMissed)
+                Ok(Input::TruncateMissed.into())
             }
             Err(error) => Err(error.into()),
         }
@@ -299,21 +314,16 @@ impl DiskKeeper {
             .noted_in(&self.dirs.data)
     }
 
-    fn install(
-        &self,
-        core: &Core,
-        mut tree: Tree,
-        log: &mut LogWriter,
-    ) -> Result<Input, ChangeError> {
+    fn install(&self, mut tree: Tree, log: &mut LogWriter) -> Result<Made<'_>, ChangeError> {
         tree.forget_digests_before(tree.last_zxid());
-        let _held = self.requests.hold();
+        let hold = self.requests.hold();
         let SnapshotSettings { compression, last_zxid, .. } = self.snapshots;
         *log = self.new_log(log.last_zxid());
         let file = match install_snapshot(&self.disk, &self.dirs, &tree, compression, last_zxid) {
             Ok(file) => file,
             Err(failure @ (InstallError::Fuzzy { .. } | InstallError::Write(_))) => {
                 error!("{failure}; the existing data is unchanged, asking the leader again");
-                return Ok(Input::InstallMissed);
+                return Ok(Input::InstallMissed.into());
             }
             Err(failure) => return Err(failure.into()),
         };
@@ -325,8 +335,8 @@ impl DiskKeeper {
         let zxid = tree.last_zxid();
         *log = self.new_log(zxid);
         let in_tree = membership_of(&tree);
-        core.replace_tree(tree);
-        Ok(Input::SnapshotInstalled { zxid, in_tree })
+        let input = Input::SnapshotInstalled { zxid, in_tree };
+        Ok(Made { input, tree: Some((tree, hold)) })
     }
 
     /// What is proposed but not durable when this begins is lost, and its clients are told nothing.
