@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use herdsman_proto::connect::ConnectRequest;
 use herdsman_proto::request::Text;
-use herdsman_proto::{Id, OpCode, SessionId, WriteRequest, Xid, Zxid};
+use herdsman_proto::{EventType, Id, OpCode, SessionId, WriteRequest, Xid, Zxid};
 use herdsman_tree::Watcher;
 
 use crate::passwords::PasswordFault;
@@ -138,8 +138,17 @@ pub enum Output {
         conn: ConnId,
         /// The frames, in [`Outputs::bytes`].
         frames: Range<usize>,
-        /// The request this answers; `None` for a watch event.
+        /// The request this answers; `None` for the response to a connect request.
         answers: Option<Answered>,
+    },
+    /// Send a watch event to its watchers.
+    Event {
+        /// What happened.
+        kind: EventType,
+        /// The frame, in [`Outputs::bytes`].
+        frame: Range<usize>,
+        /// The connections, in [`Outputs::watchers`].
+        watchers: Range<usize>,
     },
     /// The session of a connection is established; its requests may be read. Precedes the
     /// frame with the connect response.
@@ -210,6 +219,8 @@ pub enum CloseReason {
     NotReadOnlyClient,
     /// This server serves reads only, and a session of the ensemble cannot go on here.
     GlobalSession,
+    /// One txn caused too many events; the client lost some, and must set its watches again.
+    TooManyEvents,
 }
 
 /// A list of actions, in order.
@@ -219,23 +230,32 @@ pub struct Outputs {
     pub list: Vec<Output>,
     /// The bytes that the list refers to.
     pub bytes: Vec<u8>,
+    /// The watchers that the list refers to.
+    pub watchers: Vec<ConnId>,
 }
 
 impl Outputs {
     /// Outputs that have become this large are carried out before more is added.
     const BYTES_MAX: usize = 1 << 20;
+    /// So do outputs for this many watchers.
+    const WATCHERS_MAX: usize = 1 << 16;
+    /// Entries for which the lists keep memory.
+    const LIST_KEPT: usize = 1 << 14;
 
     /// Clears the lists, and keeps their memory unless it is large.
     pub fn clear(&mut self) {
         self.list.clear();
+        self.list.shrink_to(Self::LIST_KEPT);
         self.bytes.clear();
         self.bytes.shrink_to(Self::BYTES_MAX);
+        self.watchers.clear();
+        self.watchers.shrink_to(Self::LIST_KEPT);
     }
 
     /// Whether the outputs should be carried out now: replies may be large, and there may be hundreds of them.
     #[must_use]
     pub fn is_large(&self) -> bool {
-        self.bytes.len() >= Self::BYTES_MAX
+        self.bytes.len() >= Self::BYTES_MAX || self.watchers.len() >= Self::WATCHERS_MAX
     }
 
     /// Appends bytes and returns their range.

@@ -459,6 +459,7 @@ impl Core {
     ) -> bool {
         let ToWake { soon, for_events } = to_wake;
         let mut needs_dispatch = false;
+        let mut sent_events = false;
         self.note_role(now, node);
         stats::count_events(&self.stats, out);
         let now_us = self.clock.monotonic_us();
@@ -476,13 +477,16 @@ impl Core {
                 }
                 Output::Send { conn, frames, answers: None } => {
                     let frame = &out.bytes[frames.clone()];
-                    if stats::is_event(frame) {
+                    self.with_client(*conn, soon, |client| client.outbox.send(frame, false));
+                }
+                Output::Event { frame, watchers, .. } => {
+                    let frame = &out.bytes[frame.clone()];
+                    for conn in &out.watchers[watchers.clone()] {
                         self.with_client(*conn, for_events, |client| {
                             client.outbox.send_event(frame, now_us)
                         });
-                    } else {
-                        self.with_client(*conn, soon, |client| client.outbox.send(frame, false));
                     }
+                    sent_events = true;
                 }
                 Output::Attached { conn, session, timeout_ms } => {
                     self.with_client(*conn, soon, |client| {
@@ -505,6 +509,9 @@ impl Core {
             }
         }
         out.clear();
+        if sent_events {
+            self.clients.note_more_unread();
+        }
         needs_dispatch
     }
 

@@ -13,29 +13,12 @@ use herdsman_proto::{
 };
 
 use crate::acl_list::AclList;
+use crate::events::{Change, Events};
 use crate::nodes::NodeId;
 use crate::outcome::Outcome;
 use crate::owner::{self, ttl_owner};
 use crate::tree::Tree;
-use crate::watches::{TableKind, Watcher};
-
-/// A change of a watched path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// What happened.
-    pub kind: EventType,
-    /// The path.
-    pub path: Box<str>,
-    /// The txn of the change.
-    pub zxid: Zxid,
-    /// The ACL of the changed znode: only clients that may read it get the event.
-    pub acl: Arc<AclList>,
-    /// The watchers, in order.
-    pub watchers: Vec<Watcher>,
-}
-
-/// The events of one or more txns, in order.
-pub type Events = Vec<Event>;
+use crate::watches::TableKind;
 
 impl Tree {
     /// Applies a txn. Events are appended; deliver them before any client can read the new state.
@@ -299,25 +282,9 @@ impl Tree {
         zxid: Zxid,
         events: &mut Events,
     ) {
-        let mut watches = self.watches();
-        let mut watchers = watches.trigger(TableKind::Data, path);
-        let data_watchers = watchers.len();
-        for watcher in watches.trigger(TableKind::Child, path) {
-            if watchers[..data_watchers].binary_search(&watcher).is_err() {
-                watchers.push(watcher);
-            }
-        }
-        drop(watches);
-        if !watchers.is_empty() {
-            let acl = Arc::clone(acl);
-            events.push(Event {
-                kind: EventType::NodeDeleted,
-                path: path.into(),
-                zxid,
-                acl,
-                watchers,
-            });
-        }
+        let tables = (TableKind::Data, Some(TableKind::Child));
+        let change = Change { kind: EventType::NodeDeleted, path, zxid, acl };
+        events.notify(&mut self.watches(), tables, change);
         self.notify_parent(path, parent, zxid, events);
     }
 
@@ -330,11 +297,8 @@ impl Tree {
         zxid: Zxid,
         events: &mut Events,
     ) {
-        let watchers = self.watches().trigger(table, path);
-        if !watchers.is_empty() {
-            let acl = Arc::clone(self.acls.get(self.nodes.get(id).acl()));
-            events.push(Event { kind, path: path.into(), zxid, acl, watchers });
-        }
+        let acl = self.acls.get(self.nodes.get(id).acl());
+        events.notify(&mut self.watches(), (table, None), Change { kind, path, zxid, acl });
     }
 }
 

@@ -17,6 +17,7 @@ pub mod auth;
 pub mod changes;
 pub mod digest;
 pub mod dump;
+pub mod events;
 pub mod load;
 pub mod nodes;
 pub mod outcome;
@@ -32,9 +33,9 @@ pub mod visible;
 pub mod walk;
 pub mod watches;
 
-pub use apply::{Event, Events};
 pub use changes::{SnapshotTables, SnapshotZnode, TooManyChanges};
 pub use dump::Dump;
+pub use events::{Event, Events};
 pub use load::{LoadError, Loader};
 pub use outcome::Outcome;
 pub use overlay::Overlay;

@@ -21,6 +21,8 @@ use hashbrown::HashMap;
 use herdsman_proto::ErrorCode;
 use herdsman_proto::request::WatcherType;
 
+use crate::events::LostEvents;
+
 /// A connection in the watch tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Watcher(pub u64);
@@ -37,7 +39,7 @@ pub enum WatchMode {
 }
 
 /// One of the two tables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TableKind {
     /// Set by getData and exists.
     Data,
@@ -230,6 +232,23 @@ impl Watches {
     /// The watchers of a change at `path`, sorted; removes standard watches.
     pub fn trigger(&mut self, kind: TableKind, path: &str) -> Vec<Watcher> {
         self.table_mut(kind).trigger(path)
+    }
+
+    /// Adds the watchers of a change at `path` to those that lose an event; keeps all watches.
+    pub(crate) fn lose(&self, kind: TableKind, path: &str, lost: &mut LostEvents) {
+        let table = self.table(kind);
+        if let Some((path, watchers)) = table.by_path.get_key_value(path) {
+            lost.add((kind, path, false), watchers.iter().map(|(watcher, _)| watcher));
+        }
+        if table.recursive == 0 {
+            return;
+        }
+        for (path, watchers) in ancestors(path).filter_map(|path| table.by_path.get_key_value(path))
+        {
+            let modes = watchers.iter();
+            let modes = modes.filter(|(_, modes)| modes.contains(WatchMode::PersistentRecursive));
+            lost.add((kind, path, true), modes.map(|(watcher, _)| watcher));
+        }
     }
 
     /// Whether the watcher has such a watch.

@@ -96,7 +96,7 @@ pub(super) fn snapshots() -> Seeds {
     let empty = contents(&tree);
     for payload in payloads() {
         let entry = Entry::decode(&payload).expect("we have just encoded it");
-        tree.apply(&entry, &mut Vec::new());
+        tree.apply(&entry, &mut herdsman_tree::Events::new());
     }
     let full = contents(&tree);
     let file = |mode: u8, bytes: &[u8]| [&[mode], bytes].concat();

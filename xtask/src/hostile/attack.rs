@@ -239,6 +239,19 @@ pub const ATTACKS: &[Attack] = &[
         run: trees::count_subtree,
     },
     Attack {
+        name: "events",
+        about: "multis of 30,000 changes of a znode with 60 persistent watchers",
+        // The good clients come from the same address.
+        settings: &["maxClientCnxns=70"],
+        servers: Servers::Alone,
+        memory_mib_max: 768,
+        p99_free: BUSY,
+        unit: "changes",
+        sent_min: 60_000,
+        prepare: trees::make_watched_znode,
+        run: trees::cause_events,
+    },
+    Attack {
         name: "handshakes",
         about: "TLS handshakes that are started, answered and abandoned",
         settings: &["nio.sessionlessCnxnTimeout=500"],

@@ -20,6 +20,12 @@ const CREATES_OF_MULTI: usize = 1_000;
 const SUBTREE: usize = 200_000;
 const TOP: &str = "/subtree";
 const QUOTA: &str = "/zookeeper/quota/subtree";
+/// The znode that is watched.
+const WATCHED: &str = "/watched";
+/// Sessions that watch it.
+const WATCHERS: usize = 60;
+/// Changes of it in one multi: as many as fit into a request.
+const CHANGES_OF_MULTI: usize = 30_000;
 /// Requests that are sent before the first reply is read.
 const IN_FLIGHT: usize = 100;
 
@@ -79,5 +85,31 @@ pub fn count_subtree(target: &Target, attack_state: &AttackState) {
             }
         }
         session.close()
+    });
+}
+
+/// Creates the znode that is watched.
+pub fn make_watched_znode(site: &Site) -> Result<()> {
+    let mut session = open(site.address())?;
+    session.ok(&Op::create(WATCHED, None, 0))?;
+    session.close()
+}
+
+/// Changes a znode very often in one txn, while many sessions watch it that do not read their events.
+pub fn cause_events(target: &Target, attack_state: &AttackState) {
+    let change = Op::SetData { path: WATCHED.to_owned(), data: None, version: -1 };
+    let multi = Op::Multi(vec![change; CHANGES_OF_MULTI]);
+    attack_state.repeat(1, |_| {
+        let watch = Op::AddWatch { path: WATCHED.to_owned() };
+        let mut watchers = Vec::new();
+        for _ in 0..WATCHERS {
+            let mut watcher = open(&target.address)?;
+            watcher.ok(&watch)?;
+            watchers.push(watcher);
+        }
+        let mut writer = open(&target.address)?;
+        writer.ok(&multi)?;
+        attack_state.note(CHANGES_OF_MULTI as u64);
+        writer.close()
     });
 }

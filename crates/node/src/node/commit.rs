@@ -118,15 +118,17 @@ impl Node {
         }
     }
 
-    /// Sends events to their watchers, except to those that may not read the znode (CVE-2024-23944).
+    /// Sends events to their watchers, except to those that may not read the znode (CVE-2024-23944). Closes the
+    /// connections that lost events.
     fn send_events(&self, events: &Events, tree: &Tree, out: &mut Outputs) {
         // A connection may have many long ids: they are hashed once, not for each event.
         let mut proven: BTreeMap<ConnId, ProvenIds<'_>> = BTreeMap::new();
         for event in events {
             let is_open = event.acl.to_anyone().intersects(Perms::READ);
-            let frames = out.fill(|out| {
+            let frame = out.fill(|out| {
                 WatchedEvent { kind: event.kind, path: &event.path }.encode_frame(event.zxid, out);
             });
+            let first = out.watchers.len();
             for &watcher in &event.watchers {
                 let conn = ConnId::from(watcher);
                 let ids = self.conns.get(&conn).map_or(&[][..], |known| &known.ids);
@@ -135,9 +137,16 @@ impl Node {
                     tree.check_acl(&event.acl, Perms::READ, ids).is_ok()
                 };
                 if may_read {
-                    out.list.push(Output::Send { conn, frames: frames.clone(), answers: None });
+                    out.watchers.push(conn);
                 }
             }
+            let watchers = first..out.watchers.len();
+            if !watchers.is_empty() {
+                out.list.push(Output::Event { kind: event.kind, frame, watchers });
+            }
+        }
+        for watcher in events.losers() {
+            out.close(ConnId::from(watcher), CloseReason::TooManyEvents);
         }
     }
 

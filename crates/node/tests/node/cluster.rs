@@ -19,7 +19,7 @@ use herdsman_zab::{
     Output as PeerOutput, RoleStatus, TreeAfterCut, Voting, ZabSettings,
 };
 
-use crate::driver::{WALL_MS, options};
+use crate::driver::{WALL_MS, one_for_each_watcher, options};
 
 /// More events happen only if two nodes keep each other busy forever.
 const EVENTS_MAX: usize = 100_000;
@@ -300,7 +300,7 @@ impl Cluster {
     }
 
     fn carry_out(&mut self, place: NodeNumber, out: &mut Outputs, see: Observe<'_>) {
-        for output in &out.list {
+        for output in &one_for_each_watcher(out) {
             see(place, &self.members[&place], output, &out.bytes);
             if let Output::Peer(output) = output {
                 self.carry_out_for_peers(place, output.clone());

@@ -88,7 +88,7 @@ impl Driver {
     }
 
     fn carry_out(&mut self, out: &mut Outputs, see: &mut dyn FnMut(&Output, &[u8])) {
-        for output in &out.list {
+        for output in &one_for_each_watcher(out) {
             if let Output::Append { payload, .. } = output {
                 let entry = Entry::decode(&out.bytes[payload.clone()]);
                 self.log.push(entry.expect("what is appended can be read again"));
@@ -102,6 +102,26 @@ impl Driver {
     pub fn last_appended(&self) -> Zxid {
         self.log.last().map_or(self.flushed, |entry| entry.header.zxid)
     }
+}
+
+/// The outputs, with a `Send` for each watcher of an event.
+pub fn one_for_each_watcher(out: &Outputs) -> Vec<Output> {
+    let mut list = Vec::new();
+    for output in &out.list {
+        match output {
+            Output::Event { frame, watchers, .. } => {
+                let watchers = out.watchers[watchers.clone()].iter();
+                let frames = || frame.clone();
+                list.extend(watchers.map(|conn| Output::Send {
+                    conn: *conn,
+                    frames: frames(),
+                    answers: None,
+                }));
+            }
+            other => list.push(other.clone()),
+        }
+    }
+    list
 }
 
 fn now(now_ms: u64) -> Now {

@@ -130,6 +130,7 @@ impl Seen {
                 }
             }
             Output::Close { conn, .. } => _ = self.clients.remove(conn),
+            Output::Event { .. } => unreachable!("watchers get frames one by one"),
             Output::Peer(_) | Output::DigestMismatch { .. } => unreachable!("it is alone"),
         }
     }

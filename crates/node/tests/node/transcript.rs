@@ -63,6 +63,7 @@ impl Transcript {
                 format!("{} closed WrongPassword", conn.0)
             }
             Output::Close { conn, reason } => format!("{} closed {reason:?}", conn.0),
+            Output::Event { .. } => unreachable!("watchers get frames one by one"),
             Output::Peer(_) | Output::DigestMismatch { .. } => unreachable!("it is alone"),
         }
     }

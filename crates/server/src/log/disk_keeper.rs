@@ -118,6 +118,7 @@ impl ChangeError {
 }
 
 /// A change that was made.
+#[derive(Debug)]
 pub struct Made<'a> {
     /// What agreement waits for.
     pub input: Input,

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 
 pub use distribution::{Percentiles, SharedDistribution};
 pub use ensemble::EnsembleStats;
-pub use events::{count_events, is_event};
+pub use events::count_events;
 pub use histogram::{Histogram, HistogramReading};
 
 /// Bytes of the length field of a frame, which sizes of replies do not include.

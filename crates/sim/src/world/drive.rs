@@ -193,6 +193,11 @@ impl World {
                     let xid = answers.map(|answered| answered.xid);
                     self.send_to_client(conn, &out.bytes[frames], xid);
                 }
+                Output::Event { frame, watchers, .. } => {
+                    for conn in &out.watchers[watchers] {
+                        self.send_to_client(*conn, &out.bytes[frame.clone()], None);
+                    }
+                }
                 Output::Attached { conn, session, .. } => self.attached(conn, session),
                 Output::Close { conn, reason } => {
                     self.note(|| format!("{place} closes connection {} {reason:?}", conn.0));

@@ -11,7 +11,7 @@ use crate::world::{USERS, World};
 /// The kind of txn and the stored owner, or the error.
 fn check(line: &str, kind: &str, owner: i64) {
     let mut world = World::new(options(true), &[]);
-    let (entry, outcome) = world.write(USERS[0], line, &mut Vec::new());
+    let (entry, outcome) = world.write(USERS[0], line, &mut herdsman_tree::Events::new());
     let Txn::Create(CreateTxn { kind: found, path, .. }) = &entry.txn else {
         assert_eq!(crate::world::outcome(&outcome), kind, "{line}");
         return;

@@ -58,7 +58,8 @@ fn a_failed_multi_is_still_a_multi_txn() {
     let mut world = World::new(TreeOptions::default(), &[]);
     let digest = world.tree.digest();
     let line = "multi create /b ; delete /no ; create /c";
-    let (Entry { txn, digest: recorded, .. }, _) = world.write(USERS[0], line, &mut Vec::new());
+    let (Entry { txn, digest: recorded, .. }, _) =
+        world.write(USERS[0], line, &mut herdsman_tree::Events::new());
     let Txn::Multi(txns) = txn else { panic!("{txn:?}") };
     let ops: Vec<_> = txns.iter().map(Txn::op).collect();
     assert_eq!(ops, [OpCode::Create, OpCode::Error, OpCode::Error]);
@@ -146,7 +147,7 @@ fn stat(mzxid: &str, version: &str, length: &str) -> String {
 fn multi_results_are_apaches_bytes() {
     let check = |line: &str, expected: &[&str]| {
         let mut world = World::new(TreeOptions::default(), &["create /a"]);
-        let (_, outcome) = world.write(USERS[0], line, &mut Vec::new());
+        let (_, outcome) = world.write(USERS[0], line, &mut herdsman_tree::Events::new());
         assert_eq!(reply(&outcome), hex(expected), "{line}");
     };
     check("multi", &[END]);
@@ -167,7 +168,8 @@ fn multi_results_are_apaches_bytes() {
 fn creates_with_a_stat_are_reported_as_create2() {
     for line in ["create2 /b", "createContainer /b", "createTTL /b"] {
         let mut world = World::new(crate::scripts::options(true), &[]);
-        let (_, outcome) = world.write(USERS[0], &format!("multi {line}"), &mut Vec::new());
+        let (_, outcome) =
+            world.write(USERS[0], &format!("multi {line}"), &mut herdsman_tree::Events::new());
         let header = hex(&["0000000f 00 00000000 00000002 2f62", &stat("1", "0", "0"), END]);
         assert_eq!(reply(&outcome), header, "{line}");
     }

@@ -129,7 +129,7 @@ fn check_whole_replay(lines: &[&str]) {
     let mut world = World::new(options(true), &[]);
     let mut log = Vec::new();
     for line in lines {
-        log.push(world.write(crate::world::USERS[0], line, &mut Vec::new()).0);
+        log.push(world.write(crate::world::USERS[0], line, &mut herdsman_tree::Events::new()).0);
     }
     let before = seen(&world.tree);
     log.iter().for_each(|entry| world.tree.replay(entry));

@@ -134,7 +134,8 @@ fn a_standalone_server_has_no_members_to_change() {
 fn failures_take_a_zxid_and_carry_no_digest() {
     let mut world = World::new(TreeOptions::default(), SETUP);
     let before = world.tree.last_zxid();
-    let (entry, _) = world.write(crate::world::USERS[0], "delete /no", &mut Vec::new());
+    let (entry, _) =
+        world.write(crate::world::USERS[0], "delete /no", &mut herdsman_tree::Events::new());
     assert_eq!((entry.txn, entry.digest), (herdsman_proto::Txn::error(ErrorCode::NoNode), None));
     assert_eq!(world.tree.last_zxid(), before.next());
 }

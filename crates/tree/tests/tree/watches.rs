@@ -2,9 +2,9 @@
 
 use std::num::NonZeroU32;
 
-use herdsman_tree::TreeOptions;
+use herdsman_tree::{Events, TreeOptions};
 
-use crate::world::World;
+use crate::world::{USERS, World};
 
 /// Setup, then a change, then the events it causes.
 fn check(setup: &[&str], line: &str, expected: &[&str]) {
@@ -298,4 +298,33 @@ fn removing_one_kind_leaves_the_others() {
         ("create /a/b", &["anon NodeChildrenChanged /a @4"]),
         ("create /a/c", &[]),
     ]);
+}
+
+/// A multi may change a znode tens of thousands of times, and each change notifies all persistent watchers.
+#[test]
+fn beyond_the_limit_watchers_lose_events_and_are_listed() {
+    let setup = [
+        "create /a",
+        "create /a/b",
+        "addWatch /a recursive",
+        "u1: addWatch /a/b",
+        "u2: get /a/b watch",
+    ];
+    let mut world = World::new(TreeOptions::default(), &setup);
+    let changes = vec!["set /a/b x"; 100].join(" ; ");
+    let mut events = Events::with_limit(5);
+    world.write(USERS[0], &format!("multi {changes}"), &mut events);
+    let counts: Vec<_> = events.iter().map(|event| event.watchers.len()).collect();
+    // The first event also goes to the standard watch, and removes it.
+    assert_eq!(counts, [3, 2]);
+    let mut losers: Vec<_> = events.losers().map(|watcher| watcher.0).collect();
+    losers.sort_unstable();
+    let of = |name| USERS.iter().find(|user| user.name == name).map(|user| user.session.0 as u64);
+    let mut expected = [of("anon").unwrap(), of("u1").unwrap()];
+    expected.sort_unstable();
+    assert_eq!(losers, expected);
+    // The next txn begins with none.
+    events.clear();
+    world.write(USERS[0], "set /a/b y", &mut events);
+    assert_eq!((events.iter().count(), events.losers().count()), (1, 0));
 }

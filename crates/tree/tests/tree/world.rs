@@ -11,7 +11,7 @@ use crate::words;
 /// A user: a session, a connection and its ids.
 #[derive(Clone, Copy, Debug)]
 pub struct User {
-    name: &'static str,
+    pub name: &'static str,
     /// Also the number of its connection.
     pub session: SessionId,
     refused: Option<ErrorCode>,
