@@ -350,8 +350,7 @@ pub fn content(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
         sessions.put_int(*timeout_ms);
     }
     let mut content = BTreeMap::from([("sessions".to_owned(), sessions)]);
-    let every = usize::MAX;
-    dump.step(tree, every, &mut |path, data, _, stat| {
+    let mut add = |path: &str, data: Option<&[u8]>, _: i64, stat: &StatPersisted| {
         // Each server fills that in from its own configuration, without a txn.
         if path != herdsman_proto::path::CONFIG {
             let mut node = Vec::new();
@@ -361,6 +360,7 @@ pub fn content(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
             node.put_vector(&acl, |out, entry| entry.encode(out));
             content.insert(path.to_owned(), node);
         }
-    });
+    };
+    while dump.step(tree, usize::MAX, &mut add) {}
     content
 }

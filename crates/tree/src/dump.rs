@@ -25,6 +25,9 @@ pub struct Dump {
     path: String,
 }
 
+/// A step ends early when it has visited so many bytes of paths and data: writers wait for it.
+pub const STEP_BYTES_MAX: usize = 1 << 20;
+
 /// Called for each znode of a dump: path, data, ACL key, stat.
 pub type Emit<'a> = dyn FnMut(&str, Option<&[u8]>, i64, &StatPersisted) + 'a;
 
@@ -59,9 +62,14 @@ impl Dump {
         &self.acls
     }
 
-    /// Visits up to `nodes_max` znodes. False when all have been visited.
+    /// Visits up to `nodes_max` znodes, fewer if they are large: the last one is the one with which [`STEP_BYTES_MAX`] is
+    /// reached. False when all have been visited.
     pub fn step(&mut self, tree: &Tree, nodes_max: usize, emit: &mut Emit<'_>) -> bool {
+        let mut bytes = 0;
         for _ in 0..nodes_max {
+            if bytes >= STEP_BYTES_MAX {
+                break;
+            }
             let Some(id) = self.rest.pop() else {
                 return false;
             };
@@ -71,6 +79,7 @@ impl Dump {
             };
             self.path.clear();
             tree.nodes.path_into(id, &mut self.path);
+            bytes += self.path.len() + node.data().map_or(0, <[u8]>::len);
             emit(&self.path, node.data(), tree.acls.key(node.acl()), &node.stat());
             self.rest.extend_from_slice(node.children());
         }

@@ -37,8 +37,6 @@ use super::{encode_end, encode_node, encode_tables};
 
 /// The signature after the znodes.
 const SIGNATURE: &str = "BenWasHere";
-/// A step ends early when it has encoded this many bytes.
-const STEP_BYTES_MAX: usize = 1 << 20;
 
 /// Encodes a tree in steps.
 #[derive(Debug)]
@@ -69,26 +67,20 @@ impl WireSnapshot {
     }
 
     /// Appends up to `nodes_max` znodes to `out`, and after the last one the end. Returns false if nothing
-    /// is left. Empty `out` between the steps: a step that finds a mebibyte in it adds one znode only.
+    /// is left. A step with large znodes ends when it has added a mebibyte.
     pub fn step(&mut self, tree: &Tree, nodes_max: usize, out: &mut Vec<u8>) -> bool {
         if self.stage == Stage::Tables {
             encode_tables(self.dump.sessions(), self.dump.acls(), out);
             self.stage = Stage::Nodes;
         }
-        for _ in 0..nodes_max {
-            if self.stage == Stage::Done {
-                break;
-            }
-            let more = self.dump.step(tree, 1, &mut |path, data, acl_key, stat| {
+        if self.stage == Stage::Nodes {
+            let more = self.dump.step(tree, nodes_max, &mut |path, data, acl_key, stat| {
                 encode_node(path, data, acl_key, stat, out);
             });
             if !more {
                 encode_end(out);
                 out.put_string(SIGNATURE);
                 self.stage = Stage::Done;
-            }
-            if out.len() >= STEP_BYTES_MAX {
-                break;
             }
         }
         self.stage != Stage::Done

@@ -6,6 +6,7 @@ use herdsman_proto::DecodeError;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{SessionId, Txn, TxnHeader};
 use herdsman_tree::LoadError;
+use herdsman_tree::dump::STEP_BYTES_MAX;
 use proptest::prelude::*;
 
 use super::*;
