@@ -19,6 +19,13 @@ impl Clock {
         Clock { start: Instant::now() }
     }
 
+    /// Starts a clock that shows this time already.
+    #[cfg(test)]
+    pub fn started_at(elapsed: std::time::Duration) -> Self {
+        let start = Instant::now().checked_sub(elapsed);
+        Clock { start: start.expect("the machine has been running for longer") }
+    }
+
     /// The current time.
     #[must_use]
     pub fn now(&self) -> Now {

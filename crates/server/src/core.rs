@@ -30,6 +30,7 @@ use crate::operators::audit::{self, Audit};
 use crate::operators::log_level::LogLevel;
 use crate::operators::slow_requests::SlowRequests;
 use crate::operators::stats::{self, ServerStats};
+use crate::ticker::STANDSTILL_MS;
 use herdsman_runtime::spawn;
 
 use tracing::{error, info};
@@ -47,6 +48,8 @@ enum Driver {
     IoThread(usize),
     /// The log's thread: txns that connections of these I/O threads requested are durable.
     Log { requesters: ThreadSet },
+    /// An I/O thread that applies what other threads have left to it.
+    Applier,
     /// Any other thread.
     Other,
 }
@@ -56,7 +59,7 @@ impl Driver {
     fn requester(self) -> Option<usize> {
         match self {
             Driver::IoThread(thread) => Some(thread),
-            Driver::Log { .. } | Driver::Other => None,
+            Driver::Log { .. } | Driver::Applier | Driver::Other => None,
         }
     }
 
@@ -64,8 +67,14 @@ impl Driver {
     fn appliers(self) -> Option<ThreadSet> {
         match self {
             Driver::Log { requesters } if !requesters.is_empty() => Some(requesters),
-            Driver::Log { .. } | Driver::IoThread(_) | Driver::Other => None,
+            Driver::Log { .. } | Driver::IoThread(_) | Driver::Applier | Driver::Other => None,
         }
+    }
+
+    /// Whether it applies everything, however much there is. The threads that read links and keep time must not: the
+    /// server would lose its leader or its followers meanwhile.
+    fn applies_all(self) -> bool {
+        matches!(self, Driver::IoThread(_) | Driver::Applier)
     }
 }
 
@@ -317,7 +326,7 @@ impl Core {
     pub(crate) async fn run_io_waker(&self, thread: usize) {
         let end_turn = || {
             if self.to_apply.swap(false, Ordering::AcqRel) {
-                self.drive(|_, _, _, _| {});
+                self.drive_without_dispatch(Driver::Applier, |_, _, _, _| {});
             }
             self.dispatch();
         };
@@ -359,9 +368,13 @@ impl Core {
         self.drive(|_, _, _, out| *out = outputs);
     }
 
-    /// Notifies the node that time has passed.
-    pub fn tick(&self) {
+    /// Notifies the node that time has passed. `awake_ms` is a time shortly before: if it is long ago, the process was
+    /// paused in between, and no session may expire for that.
+    pub fn tick(&self, awake_ms: u64) {
         self.drive(|node, now, tree, out| {
+            if now.monotonic_ms.saturating_sub(awake_ms) > STANDSTILL_MS {
+                node.step(now, Input::ProcessPaused, tree, out);
+            }
             let (before, expired) = (node.serves_as(), node.sessions().expired());
             node.step(now, Input::Tick, tree, out);
             self.stats.sessions_expired.add(node.sessions().expired() - expired);
@@ -414,7 +427,7 @@ impl Core {
             tree.last_zxid()
         };
         let mut needs_dispatch = self.deliver(now, zxid, node, out, requester, to_wake);
-        let appliers = driver.appliers().filter(|_| node.wants_tree());
+        let mut appliers = driver.appliers().filter(|_| node.wants_tree());
         let mut ended = Vec::new();
         let mut rounds = 0;
         while appliers.is_none() && state.node.wants_tree() {
@@ -429,9 +442,19 @@ impl Core {
             // Before the tree is unlocked: see `outbox`.
             needs_dispatch |= self.deliver(now, tree.last_zxid(), node, out, requester, to_wake);
             drop(tree);
-            if has_had_its_turn {
-                // There may be many more: other threads may take the node first.
-                MutexGuard::bump(&mut state);
+            if has_had_its_turn && state.node.wants_tree() {
+                if !driver.applies_all() {
+                    appliers = Some(ThreadSet::first());
+                    break;
+                }
+                // There may be many more: packets do not wait for them, and other threads may take the node first.
+                let mut to_wake = std::mem::take(&mut state.to_wake);
+                MutexGuard::unlocked_fair(&mut state, || {
+                    self.clients.io_wakers.wake(&mut to_wake);
+                    if std::mem::take(&mut needs_dispatch) {
+                        self.dispatch();
+                    }
+                });
             }
         }
         let mut to_wake = std::mem::take(&mut state.to_wake);
@@ -600,4 +623,71 @@ fn apply_audited(
 /// nor the log must wait for that. If no thread can be started, it is freed here.
 pub(crate) fn drop_on_thread(tree: Tree) {
     _ = spawn("old-tree", move || drop(tree));
+}
+
+#[cfg(test)]
+mod tests {
+    use herdsman_config::{Config, SystemProperties};
+    use herdsman_node::{ConnId, SessionPasswords};
+    use herdsman_proto::{ConnectRequest, SessionId};
+
+    use super::*;
+    use crate::start::repair::FilesState;
+    use crate::start::settings;
+
+    fn core() -> Core {
+        let config = Config::standalone_default(&SystemProperties::new()).expect("defaults").config;
+        let (tree, clock) = (Tree::new(settings::tree_options(&config, 0)), Clock::start());
+        let (whole, apache) = (FilesState::Whole, SessionPasswords::Apache);
+        let node = settings::node_settings(&config, whole, apache, 0);
+        let node = Node::new(node, &tree, clock.now());
+        let clients = Clients::new(settings::conn_limits(&config), 1);
+        Core::new(node, tree, clients, ServerStats::default(), clock, Arc::default(), None)
+    }
+
+    fn open_session(core: &Core, conn: u64) {
+        let request = ConnectRequest {
+            last_zxid_seen: Zxid::ZERO,
+            timeout_ms: 4000,
+            session: SessionId::NONE,
+            password: &[0; 16],
+            read_only: None,
+        };
+        core.step(Input::Connect { conn: ConnId(conn), request, ids: Arc::default() });
+    }
+
+    /// Otherwise links are not read, time stands still and nothing is sent until everything is applied.
+    #[tokio::test]
+    async fn other_threads_leave_a_backlog_to_an_io_thread() {
+        let core = core();
+        let last = 5000;
+        (1..=last).for_each(|conn| open_session(&core, conn));
+        core.flushed(Zxid(last as i64), ThreadSet::default());
+        let turn = TXNS_PER_GUARD as i64 * i64::from(ROUNDS_PER_TURN);
+        assert_eq!(core.tree().last_zxid(), Zxid(turn));
+        let applied = async {
+            while core.tree().last_zxid() < Zxid(last as i64) {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            () = core.run_io_waker(0) => unreachable!("it runs until it is cancelled"),
+            () = applied => {}
+        }
+    }
+
+    /// The process may be paused after the ticker has looked at the clock.
+    #[test]
+    fn a_pause_just_before_a_tick_ends_no_session() {
+        let mut core = core();
+        open_session(&core, 1);
+        core.flushed(Zxid(1), ThreadSet::default());
+        let awake_ms = core.clock.monotonic_ms();
+        core.clock = Clock::started_at(Duration::from_secs(60));
+        core.tick(awake_ms);
+        assert_eq!(core.with_node(|node| node.sessions().expired()), 0);
+        core.clock = Clock::started_at(Duration::from_secs(120));
+        core.tick(core.clock.monotonic_ms());
+        assert_eq!(core.with_node(|node| node.sessions().expired()), 1);
+    }
 }

@@ -17,7 +17,7 @@ const STEP_MS_MAX: u64 = 100;
 const STEP_MS_MAX_WITH_PEERS: u64 = 5;
 const STEP_MS_MIN: u64 = 1;
 /// A longer gap between two wake-ups means that the whole process was paused.
-const STANDSTILL_MS: u64 = 1000;
+pub(crate) const STANDSTILL_MS: u64 = 1000;
 
 /// The running thread.
 pub(crate) struct Ticker {
@@ -48,7 +48,7 @@ impl Ticker {
                 core.clients.close_most_unread();
                 let deadline_ms = core.with_node(herdsman_node::Node::next_deadline);
                 if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
-                    core.tick();
+                    core.tick(now_ms);
                 }
                 let rest_ms =
                     deadline_ms.map_or(step_ms_max, |deadline| deadline.saturating_sub(now_ms));
