@@ -180,8 +180,9 @@ impl Connection {
         self.drop_output();
         self.release_all_room();
         remove_watches(Arc::clone(&self.shared), self.client.id.watcher()).await;
+        self.await_last_answers(&ended).await;
+        // A learner answers only connections that it knows.
         self.shared.core.step(Input::Disconnected { conn: self.client.id });
-        self.await_last_answers().await;
         self.give_up_submitted();
         self.count_submitted_bytes();
         self.shared.core.clients.remove(&self.client);

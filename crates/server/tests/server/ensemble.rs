@@ -303,3 +303,26 @@ fn a_test_can_hold_what_is_proposed() {
     sync(&mut moved, "/after");
     assert!(moved.get("/after", false).is_ok());
 }
+
+/// Otherwise clients that disconnect and connect again could send more than the log takes.
+#[test]
+fn a_connection_counts_until_the_requests_that_it_left_behind_are_answered() {
+    let ensemble = TestEnsemble::start_with_links();
+    let leader = ensemble.await_leader();
+    let metric = |name: &str| word_line(&ensemble, leader, "mntr", &format!("{name}\t"));
+    let mut client = Client::connect(ensemble.address(leader));
+    client.create("/watched", b"", 0).ok();
+    client.get("/watched", true).unwrap();
+    ensemble.hold_acks(leader);
+    let before = ensemble.proposals(leader);
+    client.send(&create("/last", b"", 0));
+    ensemble.await_that("a proposal", || (ensemble.proposals(leader) > before).then_some(()));
+    drop(client);
+    let noticed = || (metric("zk_watch_count")? == "0").then_some(());
+    ensemble.await_that("the end of the connection to be noticed", noticed);
+    // The other one asks for this.
+    assert_eq!(metric("zk_num_alive_connections").as_deref(), Some("2"));
+    ensemble.release_acks();
+    let released = || (metric("zk_num_alive_connections")? == "1").then_some(());
+    ensemble.await_that("the end of the connection", released);
+}

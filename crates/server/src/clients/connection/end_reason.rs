@@ -42,6 +42,15 @@ pub(crate) enum EndReason {
     Refused(&'static str),
 }
 
+impl EndReason {
+    /// Whether the core will answer none of the requests in flight.
+    pub(super) fn ends_answers(&self) -> bool {
+        let EndReason::ByServer(why) = self else { return false };
+        let lost = [CloseReason::NotServing, CloseReason::StorageUnavailable].map(CloseCause::Core);
+        lost.contains(why) || matches!(why, CloseCause::Shutdown | CloseCause::Restored)
+    }
+}
+
 fn wording(closing: &CloseCause) -> String {
     match closing {
         CloseCause::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Wrong }) => {

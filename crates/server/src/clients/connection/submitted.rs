@@ -18,15 +18,13 @@ use herdsman_proto::reply::ReplyHeader;
 use herdsman_proto::{Id, JuteReader, OpCode, Xid};
 use tokio::time::Instant;
 
-use super::{Connection, LINGER};
+use super::{Connection, EndReason, LINGER};
 use crate::clients::outbox::{CloseCause, TakenOutput};
 use crate::operators::audit::{self, Answer};
 use crate::operators::slow_requests::SlowRequest;
 
 /// An empty queue keeps capacity for this many.
 const IDLE_MAX: usize = 64;
-/// Maximum bytes of unanswered requests that are kept after the client disconnects, for the audit log.
-const BYTES_LEFT_MAX: u64 = 64 * 1024;
 /// A request that is kept for the log of slow requests only is truncated to this: its path is at the beginning.
 const HEAD_BYTES: usize = 1024;
 
@@ -198,11 +196,12 @@ impl Connection {
         );
     }
 
-    /// A client that has disconnected may have left changes whose outcome belongs in the audit log. They
-    /// are waited for, up to a limit. Many bytes are waited for even without an audit log: otherwise a client could
-    /// fill our memory by leaving requests behind and connecting again.
-    pub(super) async fn await_last_answers(&mut self) {
-        if self.shared.core.audit().is_none() && self.submitted.bytes() < BYTES_LEFT_MAX {
+    /// Waits for the answers to requests that a client has left behind, up to a limit: until then they count as its
+    /// requests in flight, and its connection as one of its address. Otherwise clients that disconnect and connect again
+    /// could send more than the log takes, and fill our memory or the link to the leader. Also, the outcome of changes
+    /// belongs in the audit log.
+    pub(super) async fn await_last_answers(&mut self, ended: &EndReason) {
+        if self.shared.core.audit().is_none() && ended.ends_answers() {
             return;
         }
         let deadline = Instant::now() + LINGER;
