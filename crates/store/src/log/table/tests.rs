@@ -648,3 +648,20 @@ fn files_without_a_table() {
         assert_eq!(disk.content(&log_path(1)).unwrap(), records);
     }
 }
+
+/// The footer is damaged, and the power failed before the slots of the last batch were durable: what is left of the
+/// table proves that a record before it is damaged, and says nothing about that batch.
+#[test]
+fn records_behind_damage_are_found_without_slots() {
+    let whole = Sample::new(&ZXIDS, Form::Open);
+    let last_batch = whole.records() - BATCHES[BATCHES.len() - 1].len();
+    let mut sample = Sample::new(&ZXIDS, Form::Open);
+    sample.content[whole.table.0..whole.slot(last_batch) + 32].fill(0);
+    sample.content[whole.table.1 + 20] ^= 1;
+    sample.break_record(last_batch - 1, Break::Body);
+    sample.break_record(last_batch, Break::Zeros);
+    let reading = sample.read();
+    let zxids = whole.entries.iter().map(|entry| entry.header.zxid.0).collect::<Vec<_>>();
+    assert_eq!(reading.lost_zxids(), zxids[last_batch - 1..=last_batch]);
+    assert_eq!(reading.good[last_batch - 1..], zxids[last_batch + 1..]);
+}

@@ -185,7 +185,25 @@ impl<'a> Claims<'a> {
             };
             at += length + super::RECORD_EXTRA_BYTES as u64;
             records += 1;
+            } else if self.is_written && found.footer.is_none() {
+                self.without_slots(found.junk_end)?;
         }
         Ok(records < found.garbage)
     }
 }
+    /// Finds a valid record behind damage, where the slots of the last records are missing, and no footer says that
+    /// they were never completed.
+    fn without_slots(&mut self, junk_end: Option<u64>) -> io::Result<()> {
+        let Some(end) = junk_end.filter(|end| *end > self.explained) else { return Ok(()) };
+        self.search.extend_to(end);
+        let is_later = |zxid: Zxid| self.last.is_none_or(|last| zxid > last);
+        let next = self.search.next_valid(self.explained)?.filter(|(_, zxid)| is_later(*zxid));
+        if let Some((offset, zxid)) = next {
+            self.lost.push_between(self.last, zxid, Some(offset - self.explained));
+            self.next_valid = Some((offset, zxid));
+            self.explained = offset;
+        }
+        self.lost.is_complete &= !self.search.gave_up();
+        Ok(())
+    }
+
