@@ -23,7 +23,7 @@ use super::scan::scan;
 use super::{
     EndedFile, FOOTER_BYTES, Footer, OpenTable, SLOT_BYTES, Slot, compact_table_end, slots_bytes,
 };
-use crate::disk::{Disk, ReadFile, WriteFile, is_full};
+use crate::disk::{Disk, ReadFile, TolerantDisk, WriteFile, is_full};
 use crate::log::HEADER_BYTES;
 use crate::log::ending::read_exactly;
 use crate::log::search::record_at;
@@ -88,7 +88,8 @@ fn move_slots(
 
 /// Cuts a log file after a record, durably, and its table with it. No writer may be open on it.
 pub(crate) fn cut_file(disk: &dyn Disk, path: &Path, records_end: u64) -> io::Result<()> {
-    let table = OldTable::read(disk, path, records_end)?;
+    // What cannot be read behind the records is cut off.
+    let table = OldTable::read(&TolerantDisk::new(disk), path, records_end)?;
     let mut file = disk.open_write(path)?;
     file.sync_data()?;
     if table.as_ref().is_some_and(|table| table.is_final) {
