@@ -2,16 +2,18 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use herdsman_proto::Zxid;
 
 use super::scan::{Scan, scan};
 use super::{Footer, Slot};
-use crate::disk::ReadFile;
+use crate::disk::{Disk, ReadFile};
 use crate::log::lost::LostRecords;
 use crate::log::record::RecordReader;
 use crate::log::search::{Search, record_at};
 use crate::log::{HEADER_BYTES, RECORD_HEAD_BYTES, parse_head};
+use crate::names::LogName;
 
 /// What the end of a file says about the bytes after the last valid record.
 pub(in crate::log) enum TableVerdict {
@@ -63,6 +65,22 @@ pub(in crate::log) fn judge(reader: &RecordReader, file_bytes: u64) -> io::Resul
 /// Whether a file ends with a footer.
 pub(in crate::log) fn has_footer(file: &dyn ReadFile, file_bytes: u64) -> io::Result<bool> {
     Ok(read_footer(file, file_bytes)?.is_some())
+}
+
+/// The txn that came right before a log file, if its footer says so.
+pub(crate) fn txn_before_table(disk: &dyn Disk, path: &Path) -> io::Result<Option<Zxid>> {
+    let file = disk.open_read(path)?;
+    Ok(read_footer(&*file, file.bytes()?)?.and_then(|footer| footer.previous))
+}
+
+/// The txns that came right before log files, as far as their footers say. The log has had them, so it must not step
+/// over one: this shows that the end of an epoch is missing. A file that cannot be read is found by whoever needs it.
+pub(crate) fn txns_before<'a>(
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    files: &'a [LogName],
+) -> impl Iterator<Item = Zxid> + 'a {
+    files.iter().filter_map(move |name| txn_before_table(disk, &name.path(dir)).ok().flatten())
 }
 
 /// The footer in the last bytes of a file.
@@ -167,30 +185,13 @@ impl<'a> Claims<'a> {
             if let Some(next) = next.filter(|next| is_later(next.zxid)) {
                 self.is_written = true;
                 self.next_valid = Some((self.explained, next.zxid));
+            } else if self.is_written && found.footer.is_none() {
+                self.without_slots(found.junk_end)?;
             }
         }
         Ok(())
     }
 
-    /// Whether there are more unreadable slots than valid records without one: then a record is gone.
-    fn has_slot_too_many(&self, found: &Scan) -> io::Result<bool> {
-        let mut at = found.last.map_or(HEADER_BYTES, |slot| slot.record_end());
-        let mut records = 0;
-        while at + RECORD_HEAD_BYTES as u64 <= self.start && records < found.garbage {
-            let mut head = [0; RECORD_HEAD_BYTES];
-            crate::log::ending::read_exactly(self.file, at, &mut head)?;
-            let (_, length) = parse_head(&head);
-            let Some(length) = u64::try_from(length).ok().filter(|length| *length > 0) else {
-                break;
-            };
-            at += length + super::RECORD_EXTRA_BYTES as u64;
-            records += 1;
-            } else if self.is_written && found.footer.is_none() {
-                self.without_slots(found.junk_end)?;
-        }
-        Ok(records < found.garbage)
-    }
-}
     /// Finds a valid record behind damage, where the slots of the last records are missing, and no footer says that
     /// they were never completed.
     fn without_slots(&mut self, junk_end: Option<u64>) -> io::Result<()> {
@@ -207,3 +208,20 @@ impl<'a> Claims<'a> {
         Ok(())
     }
 
+    /// Whether there are more unreadable slots than valid records without one: then a record is gone.
+    fn has_slot_too_many(&self, found: &Scan) -> io::Result<bool> {
+        let mut at = found.last.map_or(HEADER_BYTES, |slot| slot.record_end());
+        let mut records = 0;
+        while at + RECORD_HEAD_BYTES as u64 <= self.start && records < found.garbage {
+            let mut head = [0; RECORD_HEAD_BYTES];
+            crate::log::ending::read_exactly(self.file, at, &mut head)?;
+            let (_, length) = parse_head(&head);
+            let Some(length) = u64::try_from(length).ok().filter(|length| *length > 0) else {
+                break;
+            };
+            at += length + super::RECORD_EXTRA_BYTES as u64;
+            records += 1;
+        }
+        Ok(records < found.garbage)
+    }
+}
