@@ -7,7 +7,7 @@
 use bytes::Bytes;
 use herdsman_node::LocalSessions;
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{EventType, Id, Membership, ServerId, SessionId, Zxid};
+use herdsman_proto::{EventType, Id, Membership, ServerId, SessionId, Txn, Zxid};
 use herdsman_tree::Tree;
 
 use crate::chronicle::{Chronicle, has_effect};
@@ -48,7 +48,7 @@ pub enum Fact<'a> {
         zxid: Zxid,
         /// Fingerprint of its bytes.
         hash: u64,
-        /// The session that it ends.
+        /// The session that it ends, or whose end it begins.
         closes: Option<SessionId>,
     },
     /// A server leads.
@@ -212,6 +212,17 @@ impl Reply<'_> {
     }
 }
 
+/// Whether this marks a session as ending, which takes several txns.
+#[must_use]
+pub fn begins_end(txn: &Txn) -> bool {
+    matches!(txn, Txn::CreateSession { timeout_ms: -1 })
+}
+
+/// Whether this deletes some ephemerals of a session that is ending: a multi of no session.
+fn is_step_of_end(entry: &Entry) -> bool {
+    entry.header.session == SessionId::NONE && matches!(entry.txn, Txn::Multi(_))
+}
+
 /// One property.
 pub trait Checker {
     /// Its name.
@@ -230,9 +241,10 @@ pub struct Checkers {
 }
 
 impl Checkers {
-    /// One of each, for an ensemble with or without local sessions.
+    /// One of each, for an ensemble with or without local sessions, in which the txns that end a session delete at most
+    /// so many ephemerals each.
     #[must_use]
-    pub fn new(local_sessions: LocalSessions) -> Self {
+    pub fn new(local_sessions: LocalSessions, ephemerals_per_txn_max: usize) -> Self {
         Checkers {
             all: vec![
                 Box::new(leadership::Leadership::default()),
@@ -248,7 +260,7 @@ impl Checkers {
                 Box::new(read_your_writes::ReadYourWrites),
                 Box::new(reads::Reads),
                 Box::new(watches::Watches::default()),
-                Box::new(ephemerals::Ephemerals::new(local_sessions)),
+                Box::new(ephemerals::Ephemerals::new(local_sessions, ephemerals_per_txn_max)),
                 Box::new(forward_only::ForwardOnly::default()),
                 Box::new(outcomes::Outcomes),
                 Box::new(lifetimes::Lifetimes::default()),
@@ -270,7 +282,7 @@ impl Checkers {
     /// The names of all properties, also of those that the world and the run check themselves.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
-        let all = Checkers::new(LocalSessions::Off).all;
+        let all = Checkers::new(LocalSessions::Off, usize::MAX).all;
         let own = ["every write is answered", "recovery", "liveness", "no panic"];
         all.iter().map(|checker| checker.name()).chain(own).collect()
     }

@@ -93,6 +93,8 @@ pub struct Plan {
     pub leader_serves: LeaderServes,
     /// A leader gives up its epoch after so many txns.
     pub epoch_txns_max: u32,
+    /// Ephemerals that one txn deletes when their session ends; the end of a session with more takes several txns.
+    pub ephemerals_per_txn_max: usize,
     /// Time between two sweeps of containers and TTL znodes.
     pub sweep_ms: u64,
     /// How often in a thousand times what is committed waits for more inputs before it is applied.
@@ -228,6 +230,11 @@ fn pre_alloc_bytes(seed: u64, random: &mut Random) -> u64 {
     if seed % 3 == 1 { TABLE_BYTES_MIN } else { drawn }
 }
 
+/// So few that sessions end in several txns, in two of seven seeds.
+fn ephemerals_per_txn_max(seed: u64) -> usize {
+    if seed % 7 < 2 { 1 + (seed / 7 % 3) as usize } else { 1024 }
+}
+
 fn observer_masters(seed: u64) -> ObserverMasters {
     if seed.is_multiple_of(2) { ObserverMasters::On { seed } } else { ObserverMasters::Off }
 }
@@ -306,6 +313,7 @@ impl Plan {
             read_only_after_ms: random.per_mille(200).then_some(tick_ms),
             leader_serves,
             epoch_txns_max: if epochs_end { 40 } else { u32::MAX },
+            ephemerals_per_txn_max: ephemerals_per_txn_max(seed),
             sweep_ms: tick_ms * random.between(2, 10),
             applied_late_per_mille: *random.pick(&[0, 0, 200, 500]),
             requests,
@@ -497,7 +505,7 @@ impl Plan {
             epoch_txns_max: self.epoch_txns_max,
             passwords: SessionPasswords::Apache,
             voters_min: 1,
-            ephemerals_per_txn_max: 1024,
+            ephemerals_per_txn_max: self.ephemerals_per_txn_max,
             sweep: SweepSettings {
                 interval_ms: self.sweep_ms,
                 per_minute_max: 60_000,

@@ -15,8 +15,9 @@ use herdsman_proto::Zxid;
 use herdsman_store::disk::Unsynced;
 use herdsman_store::log::RECORD_END;
 use herdsman_store::names::{list_logs, list_snapshots};
+use herdsman_store::recover::load;
 use herdsman_store::repair::{
-    Assessment, Damage, Gap, RecordsBetween, Repair, assess, read_records, splice,
+    Assessment, Damage, Gap, RecordsBetween, Repair, assess, assess_refusal, read_records, splice,
 };
 use herdsman_store::{
     Compression, Dirs, Disk, EmptyDirs, EpochFile, Epochs, HistoryLimits, InstallError, LastZxid,
@@ -122,10 +123,24 @@ impl Storage {
     /// What other servers might repair, if that is why this one does not start.
     #[must_use]
     pub fn damage(&self, plan: &Plan) -> Option<Damage> {
-        match assess(&self.disk, &self.dirs, &Storage::options(plan)) {
+        let options = Storage::options(plan);
+        match assess(&self.disk, &self.dirs, &options) {
             Ok(Assessment::Damaged(damage)) => Some(damage),
-            Ok(Assessment::Whole) | Err(_) => None,
+            Ok(Assessment::Whole) => {
+                let refusal = load(&self.disk, &self.dirs, &options, &mut |_| {}).err()?;
+                assess_refusal(&self.disk, &self.dirs, &options, &refusal).ok()?
+            }
+            Err(_) => None,
         }
+    }
+
+    /// Whether the copies of the epochs are there and say how far the log reached.
+    #[must_use]
+    pub fn remembers_log(&self) -> bool {
+        let (disk, dir) = (&self.disk, &self.dirs.data);
+        let accepted = read_epoch(disk, dir, EpochFile::Accepted).ok().flatten();
+        let copied = copied_epoch(disk, dir, EpochFile::Accepted);
+        copied.is_some_and(|copied| accepted.is_none_or(|accepted| accepted <= copied))
     }
 
     /// The records between two txns, for a server that lacks some of them.

@@ -427,7 +427,8 @@ impl World {
             cut_off: BTreeSet::new(),
             fault_state: FaultState::default(),
             next_id: 0,
-            checkers: Checkers::new(plan.local_sessions).without(plan.unchecked.as_deref()),
+            checkers: Checkers::new(plan.local_sessions, plan.ephemerals_per_txn_max)
+                .without(plan.unchecked.as_deref()),
             hash: 0,
             trace: (tracing == Tracing::On).then(VecDeque::new),
             plan,

@@ -34,6 +34,7 @@ use crate::log::ending::{LogDamage, RecordsEnd, classify};
 use crate::log::pieces::DAMAGES_PER_FILE_MAX;
 use crate::log::record::RecordReader;
 use crate::log::repeats::txn_before;
+use crate::log::table::txns_before;
 use crate::log::walk::follows_through;
 use crate::names::{LogName, list_damaged_logs, list_logs, list_snapshots};
 use crate::recover::RecoverError;
@@ -74,7 +75,8 @@ pub fn read_history(
     let damaged = list_damaged_logs(disk, &dirs.log).map_err(io_at(&dirs.log))?;
     let names = files.iter().chain(&damaged).map(|name| name.zxid);
     let names = names.filter(|zxid| zxid.counter() > 0);
-    let wanted = WantedTxns { last, known: snapshots.iter().copied().chain(names).collect() };
+    let known = snapshots.iter().copied().chain(names).chain(txns_before(disk, &dirs.log, &files));
+    let wanted = WantedTxns { last, known: known.collect() };
     let mut window = Window::new(limits);
     for file in files.iter().rev() {
         match read_piece(disk, &dirs.log, *file, &wanted, window.room()) {
@@ -104,7 +106,7 @@ pub fn read_history(
 struct WantedTxns {
     /// The last one.
     last: Zxid,
-    /// Txns that are known to have existed: snapshots and log files are named by them.
+    /// Txns that are known to have existed: snapshots and log files are named by them, or come right after them.
     known: Vec<Zxid>,
 }
 

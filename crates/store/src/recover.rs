@@ -48,6 +48,7 @@ use crate::epoch::{self, KnownLog};
 use crate::install::{clear_and_name, find_installing};
 use crate::log::pieces::LogFiles;
 use crate::log::repeats::files_with;
+use crate::log::table::txns_before;
 use crate::log::walk::LogWalkError;
 use crate::names::{LogName, SnapshotName, list_logs, list_snapshots};
 use crate::repair::name_unreadable;
@@ -262,7 +263,7 @@ pub(crate) struct ReplayBase {
     pub(crate) snapshot: Option<SnapshotUsed>,
     /// Newer snapshots that cannot be read.
     pub(crate) damaged: Vec<(SnapshotName, SnapshotError)>,
-    /// Txns that name newer snapshots; the log must contain them.
+    /// Txns that name newer snapshots, or come right before log files; the log must contain them.
     pub(crate) known: Vec<Zxid>,
     pub(crate) fresh: bool,
 }
@@ -425,6 +426,7 @@ impl RecoverySource<'_> {
             ReplayTo::End(known) => (None, known),
             ReplayTo::Txn(until) => (Some(until), KnownLog::default()),
         };
+        base.known.extend(txns_before(self.disk, &self.dirs.log, files));
         let log = LogFiles { dir: &self.dirs.log, files, after, until, known: &base.known, open };
         let (tree, mut txns) = (&mut base.tree, 0);
         let tolerant = TolerantDisk::new(self.disk);

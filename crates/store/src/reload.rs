@@ -50,7 +50,7 @@ use std::path::{Path, PathBuf};
 use herdsman_proto::Zxid;
 
 use crate::archive::{missing_txns, read_trailer};
-use crate::disk::{Dirs, Disk, IoErrorAt, io_at};
+use crate::disk::{Dirs, Disk, IoErrorAt, TolerantDisk, io_at};
 use crate::epoch::lower_last_known;
 use crate::install::finish_installing;
 use crate::log::pieces::LogFiles;
@@ -166,7 +166,8 @@ pub fn truncate(disk: &dyn Disk, dirs: &Dirs, zxid: Zxid) -> Result<(), ReloadEr
     };
     let after = Zxid(first.zxid.0.saturating_sub(1));
     let log = LogFiles { dir: &dirs.log, files, after, until: Some(zxid), known: &[], open: None };
-    let walked = walk(disk, &log, &mut |_| Ok(())).map_err(|error| match error {
+    let tolerant = TolerantDisk::new(disk);
+    let walked = walk(&tolerant, &log, &mut |_| Ok(())).map_err(|error| match error {
         LogWalkError::Io { path, source } => IoErrorAt { path, source }.into(),
         broken => impossible(ReloadImpossible::Unreadable(broken)),
     })?;
@@ -298,7 +299,7 @@ fn check_rest(
     let files = files_needed(logs, after);
     let dir = &source.dirs.log;
     let log = LogFiles { dir, files, after, until: None, known: &known, open: None };
-    match walk(source.disk, &log, &mut |_| Ok(())) {
+    match walk(&TolerantDisk::new(source.disk), &log, &mut |_| Ok(())) {
         Ok(_) => Ok(()),
         Err(error) => Err(cannot_read(after, RecoverError::from_log(error, Vec::new()))),
     }

@@ -247,3 +247,13 @@ fn a_crash_anywhere_leaves_a_prefix() {
         }
     }
 }
+
+/// A bad block among the records is damage: the leader sends its tree instead. It is not a failure of the whole disk.
+#[test]
+fn a_log_with_a_bad_block_cannot_be_cut() {
+    let (disk, entries) = server(&[0]);
+    disk.fail_reads(&log_path(entries[5].header.zxid.0), 20..21);
+    let error = truncate(&disk, &dirs(), entries[8].header.zxid).unwrap_err();
+    assert!(matches!(error, ReloadError::Impossible { .. }), "{error}");
+    impossible(&disk, entries[8].header.zxid);
+}

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use herdsman_proto::{SessionId, Txn};
 
-use super::{Checker, Fact, has_effect};
+use super::{Checker, Fact, has_effect, is_step_of_end};
 use crate::chronicle::Chronicle;
 use crate::client::Op;
 
@@ -36,6 +36,7 @@ impl Checker for SessionFifo {
                         | Txn::CloseSession { .. }
                         | Txn::Delete { container: true, .. }
                 );
+                let is_of_server = is_of_server || is_step_of_end(entry);
                 if is_of_server || !has_effect(&entry.txn) {
                     return Ok(());
                 }

@@ -13,9 +13,6 @@ const HEADER_BYTES: u64 = 16;
 /// The end of a log file, with the footer of its table and the first slots.
 const TABLE_BYTES: u64 = 512;
 
-const UNREADABLE: &str = "unreadable in a part";
-const UNOPENABLE: &str = "cannot be opened";
-
 /// A kind of file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RotPlace {
@@ -34,8 +31,6 @@ pub struct Rot {
     pub place: RotPlace,
     /// What happened.
     pub words: &'static str,
-    /// Reading fails.
-    pub is_unreadable: bool,
 }
 
 impl RotPlace {
@@ -54,7 +49,7 @@ impl Storage {
     #[must_use]
     pub fn copy(&self) -> Storage {
         let copy = Storage::new();
-        self.files().into_iter().for_each(|(path, content)| copy.disk.put(&path, content));
+        self.disk.copy_to(&copy.disk);
         copy
     }
 
@@ -89,8 +84,7 @@ impl Storage {
         }
         let (path, content) = random.pick(&files).clone();
         let words = self.rot_content(&path, content, wanted, random);
-        let is_unreadable = [UNREADABLE, UNOPENABLE].contains(&words);
-        Some((path, Rot { place: wanted, words, is_unreadable }))
+        Some((path, Rot { place: wanted, words }))
     }
 
     fn rot_content(
@@ -122,11 +116,11 @@ impl Storage {
             5 if bytes > 0 => {
                 let start = random.below(bytes);
                 self.disk.fail_reads(path, start..start + random.between(1, 600));
-                return UNREADABLE;
+                return "unreadable in a part";
             }
             6 => {
                 self.disk.fail_open(path);
-                return UNOPENABLE;
+                return "cannot be opened";
             }
             7 | 8 if is_log && bytes > HEADER_BYTES => {
                 self.flip_bit(path, random.below(HEADER_BYTES), random);

@@ -18,7 +18,7 @@ use herdsman_zab::{Mistake, Output as PeerOutput, RoleStatus, StepDownReason, Tr
 
 use super::disks::Job;
 use super::{Event, Mirror, Process, Server, ServerIndex, World};
-use crate::checkers::Fact;
+use crate::checkers::{Fact, begins_end};
 use crate::chronicle::fingerprint;
 
 impl World {
@@ -374,8 +374,10 @@ impl World {
     }
 }
 
-/// The session that a txn ends.
+/// The session that a txn ends, or whose end it begins.
 fn closed_by(payload: &[u8]) -> Option<SessionId> {
     let (header, op) = Entry::decode_header(&mut JuteReader::new(payload)).ok()?;
-    (op == OpCode::CloseSession.code()).then_some(header.session)
+    let is_end = op == OpCode::CloseSession.code()
+        || (op == OpCode::CreateSession.code() && begins_end(&Entry::decode(payload).ok()?.txn));
+    is_end.then_some(header.session)
 }

@@ -4,6 +4,7 @@
 //! It does not do all that a voter does. Who acknowledges what it has not logged, with a voter's number, can lose
 //! what it has acknowledged; only TLS or SASL between servers keep such a host out.
 
+use herdsman_proto::quorum::fetch::FetchRequest;
 use herdsman_proto::quorum::{LearnerInfo, PROTOCOL_VERSION};
 use herdsman_proto::{
     EPOCH_MAX, JuteReader, LearnerKind, Notification, QuorumPacket, ServerId, ServerState,
@@ -41,6 +42,7 @@ impl World {
                 self.intruder_leaves(link);
             }
             4 => self.intruder_votes(),
+            5 if self.random.per_mille(300) => self.intruder_fetches(),
             _ if !links.is_empty() => {
                 let link = *self.random.pick(&links);
                 self.intruder_sends(link);
@@ -72,7 +74,7 @@ impl World {
         let session = SessionId(self.random.draw() as i64);
         let epoch = zxid.epoch();
         let body = bytes::Bytes::from_static(b"garbage");
-        let packet = match self.random.below(11) {
+        let packet = match self.random.below(12) {
             0..3 => self.some_introduction(place),
             3..5 => QuorumPacket::AckEpoch { last_zxid: zxid, current_epoch: Some(epoch) },
             5 => QuorumPacket::AckEpoch { last_zxid: zxid, current_epoch: None },
@@ -81,6 +83,11 @@ impl World {
             7 => QuorumPacket::Proposal { zxid, payload: body },
             8 => QuorumPacket::Commit { zxid },
             9 => QuorumPacket::Revalidate { session, timeout_ms: 1000 },
+            10 => QuorumPacket::Fetch(FetchRequest {
+                from: self.some_number(),
+                after: Zxid::ZERO,
+                before: zxid,
+            }),
             _ => QuorumPacket::LeaderInfo { epoch, protocol_version: PROTOCOL_VERSION },
         };
         self.intruder_says(link, &packet);
@@ -98,11 +105,24 @@ impl World {
         match QuorumPacket::decode(&mut JuteReader::new(&bytes)) {
             // Not what would lose an acknowledged write.
             Ok(QuorumPacket::Ack { zxid }) if zxid.epoch() != EPOCH_MAX - 1 => {}
+            // The reader of a link that agreement knows does not pass it on.
+            Ok(QuorumPacket::Fetch(_)) => self.intruder_leaves(link),
             Ok(packet) => {
                 self.note(|| format!("{place} gets {packet:?} of an intruder on link {}", link.0));
                 self.step_peer(place, Input::Packet { link, packet });
             }
             Err(_) => self.intruder_leaves(link),
+        }
+    }
+
+    /// It reads records on a link of its own, which only the reader of that link knows.
+    fn intruder_fetches(&mut self) {
+        let Some(place) = self.some_running_server() else { return };
+        let zxids = [self.some_zxid(place), self.some_zxid(place)];
+        let (after, before) = (zxids[0].min(zxids[1]), zxids[0].max(zxids[1]));
+        self.note(|| format!("{place} is asked by an intruder for records after {after}"));
+        if let Ok(mut records) = self.servers[place].storage.records(after, before) {
+            while let Ok(Some(_)) = records.next_record() {}
         }
     }
 

@@ -2,10 +2,17 @@
 //!
 //! All servers may be damaged at once, within what an ensemble can repair: each record is left intact somewhere, and a
 //! server that only a leader's tree can help is one without which a quorum is sound. Damage beyond that is undone at
-//! once. Damage that a server does not notice is a failure, which [`World::join`] finds, with exceptions
-//! (the constants below).
+//! once. Damage that a server does not notice is a failure, which [`World::join`] finds.
+//!
+//! Nothing on a disk shows some pairs of losses, so one of the two is undone:
+//! - the end of the newest log file, and the copies of the epochs, which say how far the log reached. A larger
+//!   `acceptedEpoch` has the same effect: Apache may have run here, and its log ends anywhere;
+//! - the end of an epoch in an older file, and the footer of the next one, which says what came before it;
+//! - two of both epoch files and their copies.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::PathBuf;
 
 use herdsman_proto::Zxid;
 use herdsman_store::repair::{Damage, Gap};
@@ -14,18 +21,9 @@ use super::{Server, ServerIndex, World};
 use crate::checkers::Fact;
 use crate::storage::{RotPlace, Storage};
 
-/// Whether a snapshot may be missing that a server has taken from a leader and has not acknowledged yet. It starts
-/// empty then.
+/// Whether a snapshot may be missing that a server has taken from a leader. If it is the only file, the server starts
+/// empty, and nothing on its disk shows that it should not.
 const NEWEST_SNAPSHOTS_ROT: bool = false;
-/// Whether the end of an epoch may be missing in the middle of a log without a trace. If digests show it, the server
-/// refuses to start; otherwise it starts.
-const EPOCH_ENDS_ROT: bool = false;
-/// Whether reading may fail. A server refuses to start if it is a part of a log file without records.
-const READS_FAIL: bool = false;
-
-/// Whether damage may make `acceptedEpoch` larger. A server that also needs a leader's tree stays outside until the
-/// ensemble reaches that epoch.
-const RAISED_PROMISES: bool = false;
 
 /// What may become of a server with a damaged file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +36,7 @@ enum Prospect {
     Hopeless,
     /// It starts, and does not know that something is missing.
     Unnoticed,
-    /// The same, and what is missing is in the middle; or it refuses to start, and does not know what is damaged.
+    /// The same, and what is missing is in the middle.
     HasHole,
 }
 
@@ -64,13 +62,11 @@ impl World {
             }
             for (zxid, path, record) in records {
                 let left = copies.entry(zxid).or_insert(0);
-                if *left > 1 && self.random.per_mille(100) {
-                    let storage = self.servers[place].storage.clone();
-                    if storage.damage_noticeably(&self.plan, &path, record, zxid, &mut self.random)
-                    {
-                        *left -= 1;
-                        self.note(|| format!("{place} rots: the record of {zxid}"));
-                    }
+                if *left > 1
+                    && self.random.per_mille(100)
+                    && self.rot_record(place, (zxid, path, record))
+                {
+                    *left -= 1;
                 }
             }
         }
@@ -86,40 +82,50 @@ impl World {
         server.process.is_none() && server.repair.is_none() && server.refusal.is_none()
     }
 
+    /// Damages a record, unless that would hide other damage. Returns whether it is damaged.
+    fn rot_record(&mut self, place: ServerIndex, record: (Zxid, PathBuf, Range<usize>)) -> bool {
+        let (zxid, path, part) = record;
+        let storage = self.servers[place].storage.clone();
+        let (before, records) = (storage.files(), zxids(&storage));
+        if !storage.damage_noticeably(&self.plan, &path, part, zxid, &mut self.random) {
+            return false;
+        }
+        if self.prospect(place, &records, &storage) != Prospect::Repairs {
+            storage.restore(&path, &before);
+            return false;
+        }
+        self.note(|| format!("{place} rots: the record of {zxid}"));
+        true
+    }
+
     /// Damages a file, or removes it.
     fn rot_file(&mut self, place: ServerIndex) {
         let storage = self.servers[place].storage.clone();
         let before = storage.files();
         let records = zxids(&storage);
-        let was_whole = storage.damage(&self.plan).is_none();
         let Some((path, what)) = storage.rot_file(&mut self.random) else { return };
-        let is_epochs = what.place == RotPlace::Epochs;
+        let (is_epochs, remembers_log) = (what.place == RotPlace::Epochs, storage.remembers_log());
         let stays = match self.prospect(place, &records, &storage) {
             // One of the copies is intact.
             _ if !self.may_lack(place, &records, &storage) => false,
-            _ if what.is_unreadable => READS_FAIL,
-            // What was damaged already might be the end of an epoch.
-            _ if what.place == RotPlace::Log && !was_whole => EPOCH_ENDS_ROT,
-            _ if is_epochs && self.promises_more(place, &storage) => RAISED_PROMISES,
-            _ if is_epochs => !std::mem::replace(&mut self.servers[place].epochs_rot, true),
-            Prospect::Repairs => true,
+            Prospect::Unnoticed if what.place == RotPlace::Snapshot => NEWEST_SNAPSHOTS_ROT,
+            // Both the end of the log and what is known of it.
+            Prospect::Unnoticed if !remembers_log => false,
+            // Both the end of an epoch and what the next file says of it.
+            Prospect::HasHole => false,
+            // Both numbers or both copies.
+            _ if is_epochs && self.servers[place].epochs_rot => false,
+            Prospect::Repairs | Prospect::Unnoticed => true,
             Prospect::NeedsLeader => self.may_need_leader(place),
             Prospect::Hopeless => false,
-            Prospect::Unnoticed => what.place == RotPlace::Log || NEWEST_SNAPSHOTS_ROT,
-            Prospect::HasHole => EPOCH_ENDS_ROT,
         };
         if stays {
+            self.servers[place].epochs_rot |= is_epochs;
             self.counts.rotten_files += 1;
             self.note(|| format!("{place} rots: {}: {}", path.display(), what.words));
         } else {
             storage.restore(&path, &before);
         }
-    }
-
-    /// Whether a server would take damage for a later promise.
-    fn promises_more(&self, place: ServerIndex, storage: &Storage) -> bool {
-        let found = storage.copy().open(&self.plan);
-        found.is_ok_and(|found| found.epochs.accepted > self.servers[place].promised)
     }
 
     /// Whether no other server may need a record that a server has lost.
@@ -163,22 +169,25 @@ impl World {
         match storage.copy().open(&self.plan) {
             Ok(found) if found.tree.last_zxid() < server.flushed => Prospect::Unnoticed,
             Ok(_) if self.has_hole(place, before, &[]) => Prospect::HasHole,
-            // Reading may fail all the same.
+            Ok(found) if found.suspended.is_some() && server.is_sound() => Prospect::NeedsLeader,
             Ok(_) => Prospect::Repairs,
             Err(_) => match storage.damage(&self.plan) {
                 Some(damage) => self.prospect_of(place, before, &damage),
-                None => Prospect::HasHole,
+                None => Prospect::Hopeless,
             },
         }
     }
 
-    /// Whether the end of an epoch is missing where no gap shows it: zxids do not.
+    /// Whether the end of an epoch is missing where no gap shows it: zxids do not, and the footer of the next file,
+    /// which does, is damaged, too.
     fn has_hole(&self, place: ServerIndex, before: &BTreeSet<Zxid>, gaps: &[Gap]) -> bool {
         let Server { storage, mirror, flushed, .. } = &self.servers[place];
         let had = zxids(storage);
         let is_silent = |zxid: Zxid| {
             let next = had.range(zxid..).next();
-            let is_shown = gaps.iter().any(|gap| gap.contains(zxid));
+            let is_named = |gap: &Gap| gap.known.iter().any(|id| id.zxid == zxid);
+            let shows = |gap: &Gap| gap.contains(zxid) && (!gap.is_complete || is_named(gap));
+            let is_shown = gaps.iter().any(shows);
             next.is_some_and(|next| next.epoch() > zxid.epoch()) && !is_shown
         };
         let logged = mirror.between(storage.oldest_snapshot(), *flushed);
@@ -192,14 +201,17 @@ impl World {
         before: &BTreeSet<Zxid>,
         damage: &Damage,
     ) -> Prospect {
-        if damage.needs_tree.is_some() || damage.gaps.iter().any(|gap| !gap.is_complete) {
+        if damage.needs_tree.is_some() {
+            return Prospect::NeedsLeader;
+        }
+        if self.has_hole(place, before, &damage.gaps) {
+            return Prospect::HasHole;
+        }
+        if damage.gaps.iter().any(|gap| !gap.is_complete) {
             return Prospect::NeedsLeader;
         }
         if damage.end < Some(self.servers[place].flushed) {
             return Prospect::Unnoticed;
-        }
-        if self.has_hole(place, before, &damage.gaps) {
-            return Prospect::HasHole;
         }
         let missing = damage.gaps.iter().flat_map(|gap| &gap.known).map(|id| id.zxid).collect();
         match self.have_others(place, missing) {

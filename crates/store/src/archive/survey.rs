@@ -20,6 +20,7 @@ use crate::disk::Disk;
 use crate::log::ending::{RecordsEnd, classify};
 use crate::log::pieces::DAMAGES_PER_FILE_MAX;
 use crate::log::record::RecordReader;
+use crate::log::table::txns_before;
 use crate::log::walk::follows_through;
 use crate::names::{SnapshotName, list_logs, list_snapshots};
 use crate::snapshot::reader::{SnapshotError, read_snapshot};
@@ -109,9 +110,11 @@ pub fn survey(disk: &dyn Disk, dir: &Path, time_ms: Option<i64>) -> io::Result<S
     let snapshots = list_snapshots(disk, dir)?;
     let mut known = missing_txns(disk, dir)?;
     known.extend(snapshots.iter().map(|name| name.zxid));
+    let logs = list_logs(disk, dir)?;
+    known.extend(txns_before(disk, dir, &logs));
     let found = Survey { snapshots, known, ..Survey::default() };
     let mut reading = Reading { time_ms, found };
-    for name in list_logs(disk, dir)? {
+    for name in logs {
         let path = name.path(dir);
         if let Err(error) = reading.file(disk, &path) {
             reading.found.damaged.push((path, format!("cannot be read: {error}")));

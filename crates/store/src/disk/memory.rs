@@ -142,7 +142,8 @@ impl MemoryDisk {
         self.state().opens_fail = !openable;
     }
 
-    /// Makes reads of a part of a file fail, as a bad block does, until a file of that name is made anew.
+    /// Makes reads of a part of a file fail, as a bad block does, until it is written again or cut off, or a file of
+    /// that name is made anew.
     pub fn fail_reads(&self, path: &Path, range: std::ops::Range<u64>) {
         self.state().unreadable.push((path.to_owned(), Some(range)));
     }
@@ -150,6 +151,15 @@ impl MemoryDisk {
     /// Makes opening a file fail, as damaged metadata does, until a file of that name is made anew.
     pub fn fail_open(&self, path: &Path) {
         self.state().unreadable.push((path.to_owned(), None));
+    }
+
+    /// Copies the files to another disk, durably, with the parts that cannot be read.
+    pub fn copy_to(&self, other: &MemoryDisk) {
+        let state = self.state();
+        for (path, inode) in &state.names {
+            other.put(path, state.inodes[*inode].content.clone());
+        }
+        other.state().unreadable.clone_from(&state.unreadable);
     }
 
     /// Makes the n-th file sync from now on fail (0: the next).
@@ -262,6 +272,21 @@ impl State {
         match self.unreadable.iter().any(is_bad) {
             true => Err(rustix::io::Errno::IO.into()),
             false => Ok(()),
+        }
+    }
+
+    /// This part of a file has other blocks now, or is gone.
+    fn make_readable(&mut self, inode: usize, part: &std::ops::Range<u64>) {
+        for (path, bad) in std::mem::take(&mut self.unreadable) {
+            match bad {
+                Some(bad) if self.names.get(&path) == Some(&inode) => {
+                    let left =
+                        [bad.start..bad.end.min(part.start), bad.start.max(part.end)..bad.end];
+                    let left = left.into_iter().filter(|left| left.start < left.end);
+                    self.unreadable.extend(left.map(|left| (path.clone(), Some(left))));
+                }
+                bad => self.unreadable.push((path, bad)),
+            }
         }
     }
 
@@ -509,6 +534,7 @@ impl WriteFile for MemoryFile {
             let end_max = state.inodes[inode].content.len().saturating_add(room);
             let fits = bytes.len().min(end_max.saturating_sub(offset));
             state.inodes[inode].write(offset, &bytes[..fits]);
+            state.make_readable(inode, &(offset as u64..(offset + fits) as u64));
             if fits == bytes.len() { Ok(()) } else { Err(io::ErrorKind::StorageFull.into()) }
         })
     }
@@ -530,6 +556,7 @@ impl WriteFile for MemoryFile {
     fn set_len(&mut self, bytes: u64) -> io::Result<()> {
         self.change(|state, inode| {
             state.inodes[inode].set_len(index(bytes)?);
+            state.make_readable(inode, &(bytes..u64::MAX));
             Ok(())
         })
     }

@@ -24,6 +24,7 @@ use super::RECORD_EXTRA_BYTES;
 use super::ending::{RecordsEnd, classify};
 use super::record::RecordReader;
 use super::repeats::{files_with, txn_before};
+use super::table::txns_before;
 use super::walk::follows_through;
 use crate::disk::{DirEntry, Dirs, Disk, IoErrorAt, io_at};
 use crate::names::{LogName, list_damaged_logs, list_logs, list_snapshots};
@@ -83,7 +84,7 @@ pub struct LogRange {
     /// The current file.
     file: Option<LogName>,
     reader: Option<RecordReader>,
-    /// Zxids that are known to exist, because snapshots and log files are named after them.
+    /// Zxids that are known to exist, because snapshots and log files are named after them, or come right after them.
     known: Vec<Zxid>,
     /// The last txn that was returned, or the one before the first.
     last: Zxid,
@@ -108,8 +109,9 @@ impl LogRange {
         // A name with counter 0 is not a txn's ([`super::record`]).
         let names = files.iter().chain(&damaged).map(|name| name.zxid);
         let names = names.filter(|zxid| zxid.counter() > 0);
-        let known = snapshots.iter().map(|name| name.zxid).chain(names).collect();
+        let known = snapshots.iter().map(|name| name.zxid).chain(names);
         let needed = files_with(&*disk, &dirs.log, &files, after);
+        let known = known.chain(txns_before(&*disk, &dirs.log, needed)).collect();
         let closed_bytes = bytes_between(&*disk, &dirs.log, needed)?;
         Ok(LogRange {
             disk,

@@ -52,6 +52,7 @@ pub use cut::add_table;
 pub(crate) use cut::cut_file;
 pub(super) use cut::end_table;
 pub(super) use verdict::{TableVerdict, has_footer, judge};
+pub(crate) use verdict::{txn_before_table, txns_before};
 
 use super::lost::{RECORD_BYTES_MIN, RecordId};
 use super::{HEADER_BYTES, RECORD_EXTRA_BYTES};
@@ -138,6 +139,9 @@ fn slot_crc(first: Zxid, position: u64, content: &[u8]) -> u32 {
 pub(crate) struct Footer {
     /// The first txn of the file.
     pub(crate) first: Zxid,
+    /// The txn right before that one in this server's log, if it is known. Zxids do not show it if an epoch ended
+    /// there.
+    pub(crate) previous: Option<Zxid>,
     /// Where it is, and the end of slot 0.
     pub(crate) table_end: u64,
     /// What the file holds, once it is ended.
@@ -167,6 +171,8 @@ impl Footer {
             bytes[32..40].copy_from_slice(&last.0.to_be_bytes());
             bytes[40..48].copy_from_slice(&records_end.to_be_bytes());
         }
+        let previous = self.previous.unwrap_or(Zxid::ZERO);
+        bytes[48..56].copy_from_slice(&previous.0.to_be_bytes());
         let crc = crc32fast::hash(&bytes[..60]);
         bytes[60..].copy_from_slice(&crc.to_be_bytes());
         bytes
@@ -187,8 +193,10 @@ impl Footer {
             last: Zxid(i64_at(bytes, 32)),
             records_end: i64_at(bytes, 40).cast_unsigned(),
         };
+        let (first, previous) = (Zxid(i64_at(bytes, 16)), Zxid(i64_at(bytes, 48)));
         Some(Footer {
-            first: Zxid(i64_at(bytes, 16)),
+            first,
+            previous: Some(previous).filter(|it| it.counter() > 0 && *it < first),
             table_end: position,
             ended: Some(ended).filter(|ended| ended.records > 0 && ended.records_end <= position),
         })
@@ -211,6 +219,8 @@ fn i64_at(bytes: &[u8], at: usize) -> i64 {
 #[derive(Debug)]
 pub(super) struct OpenTable {
     first: Zxid,
+    /// The txn before it.
+    previous: Zxid,
     table_end: u64,
     /// Where the lowest slot starts.
     lowest: u64,
@@ -222,11 +232,12 @@ pub(super) struct OpenTable {
 }
 
 impl OpenTable {
-    /// The table of a new file, which starts with the txn `first` and has this length.
-    pub(super) fn new(first: Zxid, file_bytes: u64) -> Self {
+    /// The table of a new file, which starts with the txn `first`, right after `previous`, and has this length.
+    pub(super) fn new((previous, first): (Zxid, Zxid), file_bytes: u64) -> Self {
         let table_end = file_bytes - FOOTER_BYTES;
         OpenTable {
             first,
+            previous,
             table_end,
             lowest: table_end,
             last: first,
@@ -237,8 +248,14 @@ impl OpenTable {
 
     /// The footer, and where it goes.
     pub(super) fn footer(&self) -> (u64, [u8; FOOTER_BYTES as usize]) {
-        let &OpenTable { first, table_end, .. } = self;
-        (table_end, Footer { first, table_end, ended: None }.encode())
+        (self.table_end, self.footer_with(None).encode())
+    }
+
+    fn footer_with(&self, ended: Option<EndedFile>) -> Footer {
+        let &OpenTable { first, previous, table_end, .. } = self;
+        // The start of an epoch, after which a leader's tree was installed, is not a txn.
+        let previous = Some(previous).filter(|it| it.counter() > 0);
+        Footer { first, previous, table_end, ended }
     }
 
     /// Whether a batch of records that ends there has room for its slots.

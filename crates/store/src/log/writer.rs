@@ -365,7 +365,7 @@ impl LogWriter {
         match open.file.allocate(wanted) {
             Ok(()) => {
                 open.bytes = wanted;
-                open.table = Some(OpenTable::new(first, wanted));
+                open.table = Some(OpenTable::new((self.last_zxid, first), wanted));
                 Ok(())
             }
             Err(error) if is_full(&error) => self.grow(),

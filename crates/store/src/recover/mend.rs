@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{RecoverError, Recovered, TornCut};
-use crate::disk::{Dirs, Disk, IoErrorAt, io_at, remove_if_there};
+use crate::disk::{Dirs, Disk, IoErrorAt, TolerantDisk, io_at, remove_if_there};
 use crate::epoch::{forget_open_log, lower_last_known};
 use crate::log::HEADER_BYTES;
 use crate::log::ending::read_exactly;
@@ -135,7 +135,7 @@ fn copy_rest(disk: &dyn Disk, dir: &Path, tail: &LogTail) -> io::Result<()> {
         dir.join(format!("{DAMAGED}{}.from.{}", tail.name.file_name(), tail.good_bytes));
     tracing::warn!(path = %aside.display(), "kept a copy of what was given up");
     remove_if_there(disk, &aside)?;
-    let source = disk.open_read(&tail.name.path(dir))?;
+    let source = TolerantDisk::new(disk).open_read(&tail.name.path(dir))?;
     let mut target = disk.create(&aside)?;
     let mut chunk = vec![0; CHUNK_BYTES];
     let start = tail.good_bytes.max(HEADER_BYTES);

@@ -649,3 +649,19 @@ fn a_long_log_is_replayed_whole_or_refused_where_it_is_damaged() {
     assert!(message.contains(&format!("damaged at offset {damaged_at}")), "{message}");
     assert!(message.contains(&format!("before it is {}", Zxid(txn - 1))), "{message}");
 }
+
+/// No record was there, so nothing is missing.
+#[test]
+fn what_cannot_be_read_behind_the_records_is_cut_off() {
+    for part in [5000..5001, 4096..8192, 7000..9000] {
+        let disk = server(&[], 0);
+        write_batch(&mut writer(&disk, Zxid::ZERO), 1, 7);
+        disk.fail_reads(&log_path(1), part);
+        for _ in 0..2 {
+            assert_tree(&recovered(&disk), 7);
+        }
+        write_batch(&mut writer(&disk, Zxid(7)), 8, 9);
+        assert_tree(&recovered(&disk), 9);
+        assert_eq!(zxids(&disk, &log_path(1)), [1, 2, 3, 4, 5, 6, 7]);
+    }
+}

@@ -11,6 +11,7 @@ use crate::epoch::{self, KnownLog};
 use crate::install::find_installing;
 use crate::log::pieces::{LogFiles, LogPiece, PieceContent, read_pieces};
 use crate::log::repeats::files_with;
+use crate::log::table::txns_before;
 use crate::log::walk::LogWalkError;
 use crate::names::{LogName, SnapshotName};
 use crate::recover::{RecoverError, RecoverOptions, RecoverySource, ReplayBase};
@@ -155,7 +156,9 @@ impl ReadLog {
         let after = base.tree.last_zxid();
         let files = files_with(disk, &dirs.log, &logs, after);
         let KnownLog { last: known_last, open } = epoch::known_log(disk, &dirs.data);
-        let log = LogFiles { dir: &dirs.log, files, after, until: None, known: &base.known, open };
+        let known: Vec<Zxid> =
+            base.known.iter().copied().chain(txns_before(disk, &dirs.log, files)).collect();
+        let log = LogFiles { dir: &dirs.log, files, after, until: None, known: &known, open };
         let tolerant = TolerantDisk::new(disk);
         // Decoding finds the txns that recovery could not apply.
         let mut pieces = read_pieces(&tolerant, &log, &mut |record| {
@@ -165,7 +168,7 @@ impl ReadLog {
         name_unreadable(&tolerant, dirs, &mut pieces);
         let reach = base.reach().max(known_last.unwrap_or(Zxid::ZERO));
         let last_file = files.last().copied();
-        let facts = LogFacts { base: after, known: &base.known, reach, last_file };
+        let facts = LogFacts { base: after, known: &known, reach, last_file };
         let found = find_gaps(&pieces, facts).map_err(|fault| RecoverError::Log {
             source: LogWalkError::of(&fault, &dirs.log),
             passed_over: Vec::new(),

@@ -5,8 +5,8 @@
 //! Between two points there is a *region*, with or without damage. What a region held:
 //! - nothing, if the second zxid is the first one plus one, whatever the bytes between them are;
 //! - in one epoch, all zxids between the two;
-//! - before a new epoch, without damage: nothing but the first txns of the new epoch. Zxids do not show more, and
-//!   recovery of an undamaged log relies on that, too;
+//! - before a new epoch, without damage: nothing but the first txns of the new epoch, unless a txn is known that lies
+//!   between the two. Zxids do not show more, and recovery of an undamaged log relies on that, too;
 //! - before a new epoch, with damage: what the persist table lists, if it is complete, and otherwise nobody knows.
 //!
 //! A file is named by its first txn, so damage at its beginning is in the region after that txn, not before it.
@@ -24,7 +24,8 @@ use crate::names::LogName;
 pub(super) struct LogFacts<'a> {
     /// The snapshot has everything up to here.
     pub(super) base: Zxid,
-    /// Txns that have existed, because snapshots are named by them: the log may not step over one.
+    /// Txns that have existed, because snapshots are named by them, or the footer of a file says that they come before
+    /// it: the log may not step over one.
     pub(super) known: &'a [Zxid],
     /// A txn that the log must reach.
     pub(super) reach: Zxid,

@@ -21,6 +21,7 @@ use crate::log::pieces::DAMAGES_PER_FILE_MAX;
 use crate::log::range::RangeError;
 use crate::log::record::RecordReader;
 use crate::log::repeats::txn_before;
+use crate::log::table::txns_before;
 use crate::log::walk::{files_needed, follows_through};
 use crate::names::{LogName, list_logs, list_snapshots};
 
@@ -31,7 +32,7 @@ pub struct RecordsBetween {
     /// Files that are not open yet, the next one last.
     files: Vec<LogName>,
     file: Option<OpenFile>,
-    /// Txns that have existed: snapshots and log files are named by them.
+    /// Txns that have existed: snapshots and log files are named by them, or come right after them.
     names: Vec<Zxid>,
     after: Zxid,
     before: Zxid,
@@ -71,6 +72,8 @@ pub fn read_records(
     let logs = list_logs(&*disk, &dirs.log).map_err(io_at(&dirs.log))?;
     let of_logs = logs.iter().map(|name| name.zxid).filter(|zxid| zxid.counter() > 0);
     let names = snapshots.iter().map(|name| name.zxid).chain(of_logs);
+    let tolerant = TolerantDisk::new(&*disk);
+    let names: Vec<Zxid> = names.chain(txns_before(&tolerant, &dirs.log, &logs)).collect();
     // The file with the txn before the part proves that this server has it.
     let files = files_needed(&logs, Zxid(after.0.saturating_sub(1)));
     // Every history begins with nothing.
@@ -82,7 +85,7 @@ pub fn read_records(
     };
     Ok(RecordsBetween {
         files: files.iter().rev().copied().collect(),
-        names: names.collect(),
+        names,
         disk,
         dirs: dirs.clone(),
         file: None,

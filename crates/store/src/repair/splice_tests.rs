@@ -1,6 +1,7 @@
 //! From damaged files and records of others to whole files.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use herdsman_proto::ServerId;
@@ -506,4 +507,68 @@ fn a_rewritten_file_has_a_table() {
     assert!(damage.gaps[0].known.iter().all(|id| id.adler.is_some() && id.payload_bytes.is_some()));
     spliced(&disk, &repair_with(&disk, &[&whole]));
     assert_eq!(records(&disk), original(&file));
+}
+
+/// A server with the end of epoch 1 in a file of its own, without digests. Each file has a table.
+fn server_of_epochs() -> (MemoryDisk, [Vec<i64>; 3]) {
+    let files = [epoch(1, 1..=3), epoch(1, 4..=5), epoch(2, 1..=2)];
+    let disk = disk();
+    snapshot(&disk, &tree_of(&[]));
+    let mut log = writer(&disk, Zxid::ZERO);
+    for zxids in &files {
+        for entry in creates(zxids.iter().copied()) {
+            log.append(entry.header.zxid, &payload(&entry)).unwrap();
+        }
+        log.flush(crate::SyncMode::Sync).unwrap();
+        log.roll();
+    }
+    (disk, files)
+}
+
+/// Zxids do not show that the end of an epoch is missing; the footer of the next file does. Without it, such a server
+/// would start, and serve a tree that never existed.
+#[test]
+fn the_end_of_an_epoch_is_missed() {
+    let (whole, [first, end, next]) = server_of_epochs();
+    let all = [&first[..], &end, &next].concat();
+    let path = log_path(end[0]);
+    let lose_all: fn(&MemoryDisk, &Path) = |disk, path| disk.remove(path).unwrap();
+    let empty: fn(&MemoryDisk, &Path) = |disk, path| disk.put(path, Vec::new());
+    let shorten: fn(&MemoryDisk, &Path) = |disk, path| {
+        let entries = creates(epoch(1, 4..=4));
+        disk.put(path, log_bytes(&entries));
+    };
+    for (lose, good) in [(lose_all, first[2]), (empty, first[2]), (shorten, end[0])] {
+        let (disk, _) = server_of_epochs();
+        lose(&disk, &path);
+        let refused =
+            crate::recover(&disk, &dirs(), &options(), &mut |_| {}).unwrap_err().to_string();
+        let missing = format!("missing between {} and {}", Zxid(good), Zxid(next[0]));
+        assert!(refused.contains(&missing), "{refused}");
+        let damage = assessed(&disk).unwrap();
+        assert_eq!((damage.good, damage.end), (Zxid(good), Some(Zxid(next[1]))));
+        assert!(!damage.gaps[0].is_complete);
+        // Another server that lacks them, too, does not prove that there was nothing.
+        let (other, _) = server_of_epochs();
+        lose(&other, &path);
+        assert!(!repair_with(&disk, &[&other]).is_complete());
+        let repair = repair_with(&disk, &[&whole]);
+        assert!(repair.is_complete());
+        spliced(&disk, &repair);
+        assert_eq!(records(&disk), original(&all));
+        assert_eq!(recovered(&disk).tree.last_zxid(), Zxid(next[1]));
+    }
+}
+
+/// A file that is written again still says what comes before it.
+#[test]
+fn a_repaired_file_shows_what_comes_before_it() {
+    let (whole, [_, end, next]) = server_of_epochs();
+    let (disk, _) = server_of_epochs();
+    destroy(&disk, &next, 0, 1);
+    spliced(&disk, &repair_with(&disk, &[&whole]));
+    assert_eq!(assessed(&disk), None);
+    disk.remove(&log_path(end[0])).unwrap();
+    let damage = assessed(&disk).unwrap();
+    assert_eq!(damage.gaps[0].before, Some(Zxid(next[0])));
 }

@@ -16,6 +16,7 @@ use super::{
 use crate::disk::{IoErrorAt, io_at, is_out_of_descriptors};
 use crate::log::chain::{LogFault, LogFaultKind};
 use crate::log::pieces::{LogFiles, LogPiece, LogPieces, PieceContent, read_pieces};
+use crate::log::table::txns_before;
 use crate::log::walk::{LogWalkError, files_needed, plan_log};
 use crate::names::{LogName, list_logs};
 
@@ -36,7 +37,7 @@ struct Listed {
     state: LogState,
     /// Everything up to here is in the newest valid snapshot, if there is one.
     base: Option<Zxid>,
-    /// Txns that name newer snapshots.
+    /// Txns that name newer snapshots, or come right before log files.
     known: Vec<Zxid>,
 }
 
@@ -110,7 +111,8 @@ impl Scrub {
         let base = snapshots.newest_valid().map(|name| name.zxid);
         let is_newer = |name: &SnapshotName| base.is_none_or(|base| name.zxid > base);
         let damaged = snapshots.damaged.iter().map(|(name, _)| *name);
-        let known = damaged.filter(is_newer).map(|name| name.zxid).collect();
+        let known = damaged.filter(is_newer).map(|name| name.zxid);
+        let known = known.chain(txns_before(&self.disk, dir, &files)).collect();
         Ok(Listed { files, state, base, known })
     }
 

@@ -5,6 +5,9 @@
 //! time, so the leader steps down for it. But any host that reaches the port can send FOLLOWERINFO with a voter's id.
 //! Therefore
 //! - a claim is ignored if that voter follows on another link;
+//! - a voter that must not vote yet joins as an observer, and keeps its promise all the same: an Apache leader would
+//!   count its acks. So its claim counts, unless it observes on another link, as a voter does whose log is still in
+//!   memory and whose promise is not relied on;
 //! - the voter has to repeat it for a tick, as a genuine one does, which is refused each time;
 //! - a server steps down for this once in [`OUTBID_PAUSE_TICKS`], whichever voter claims it;
 //! - each time the epoch rises by [`EPOCHS_RAISED_MAX`] at most. A voter that is further ahead can follow after several
@@ -15,7 +18,7 @@
 
 use std::collections::BTreeMap;
 
-use herdsman_proto::ServerId;
+use herdsman_proto::{LearnerKind, ServerId};
 
 use super::Leader;
 use crate::learner_peer::LearnerPeer;
@@ -38,15 +41,19 @@ pub(crate) struct Claim {
 pub(crate) type Claims = BTreeMap<ServerId, Claim>;
 
 impl Leader {
-    /// Handles a voter's claim that it has promised a later epoch.
+    /// Handles a voter's claim that it has promised a later epoch. One that may not vote claims it as an observer.
     pub(super) fn handle_claim(
         &mut self,
         now_ms: u64,
-        voter: ServerId,
+        (voter, kind): (ServerId, LearnerKind),
         epoch: u32,
         replica: &mut Replica,
     ) {
-        if self.has_follower(voter, LearnerPeer::is_established) {
+        let is_it = |peer: &LearnerPeer| {
+            let is_kind = peer.kind == LearnerKind::Follower || peer.kind == kind;
+            peer.server == voter && is_kind && peer.is_established()
+        };
+        if self.learners.values().any(is_it) {
             return;
         }
         let forget_ms = replica.settings.init_limit_ms() + REPEAT_MS_MAX;

@@ -36,8 +36,8 @@ impl Leader {
                 if is_believed(accepted_epoch, replica) {
                     replica.promised_by_voters = replica.promised_by_voters.max(accepted_epoch);
                 }
-            } else if kind == LearnerKind::Follower && accepted_epoch > self.epoch {
-                self.handle_claim(now_ms, info.server, accepted_epoch, replica);
+            } else if accepted_epoch > self.epoch {
+                self.handle_claim(now_ms, (info.server, kind), accepted_epoch, replica);
             }
         }
         let peer = self.learners.get_mut(&link).expect("the caller has looked");

@@ -142,10 +142,46 @@ fn a_voter_that_may_not_vote_does_not_count() {
 
 /// 3 says at each of these times that it has promised this epoch, and is refused.
 fn claim(leader: &mut Leader, replica: &mut Replica, times_ms: &[u64], epoch: u32) {
+    claim_as(LearnerKind::Follower, leader, replica, times_ms, epoch);
+}
+
+fn claim_as(
+    kind: LearnerKind,
+    leader: &mut Leader,
+    replica: &mut Replica,
+    times_ms: &[u64],
+    epoch: u32,
+) {
     for now_ms in times_ms {
-        introduce_at(*now_ms, leader, replica, 3, LearnerKind::Follower, epoch);
+        introduce_at(*now_ms, leader, replica, 3, kind, epoch);
         lose(leader, replica, 3);
     }
+}
+
+/// It keeps its promise, so it can neither vote nor be brought up to date in an earlier epoch.
+#[test]
+fn a_voter_that_may_not_vote_can_claim_a_later_epoch() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 2);
+    claim_as(LearnerKind::Observer, &mut leader, &mut replica, &[10, 60, 110], 500);
+    assert!(leader.is_outbid());
+    assert_eq!(with_epoch(&mut replica).epoch(), 501);
+}
+
+/// A voter whose log is in memory, which its own promise does not bind.
+#[test]
+fn a_voter_that_observes_needs_no_later_epoch() {
+    let mut replica = replica();
+    let mut leader = established(&mut replica, 2);
+    introduce(&mut leader, &mut replica, 3, LearnerKind::Observer);
+    promise(&mut leader, &mut replica, 3, None);
+    leader.handle_sent(0, LinkId(3), None, &replica, &mut Vec::new());
+    let ack = QuorumPacket::Ack { zxid: Zxid::start_of(leader.epoch()) };
+    leader.handle_packet(0, LinkId(3), ack, &mut replica, &mut Vec::new());
+    for (link, now_ms) in [(10, 10), (11, 60), (12, 110)] {
+        introduce_on(now_ms, &mut leader, &mut replica, link, 3, LearnerKind::Observer, 500);
+    }
+    assert!(!leader.is_outbid());
 }
 
 /// A voter that has promised a much later epoch costs one term, not one for each epoch in between.

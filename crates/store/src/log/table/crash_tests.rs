@@ -221,7 +221,7 @@ fn the_power_fails_while_a_file_is_ended() {
             // The writer goes on from where it was: its file is the one on the disk.
             let mut file = disk.open_write(&log_path(1)).unwrap();
             let content = disk.content(&log_path(1)).unwrap();
-            let mut table = OpenTable::new(Zxid(1), content.len() as u64);
+            let mut table = OpenTable::new((Zxid::ZERO, Zxid(1)), content.len() as u64);
             table.lowest -= 32 * records.cast_unsigned();
             table.last = Zxid(records);
             let records_end = log_bytes(&creates(1..=records)).len() as u64;
@@ -392,7 +392,7 @@ fn a_table_is_added() {
     let disk = disk();
     disk.put(&log_path(1), log_bytes(&creates(1..=9)));
     assert!(!check_damage_is_noticed(&disk, &creates(1..=9)));
-    add_table(&disk, &log_path(1), Zxid(1)).unwrap();
+    add_table(&disk, &log_path(1), (None, Zxid(1))).unwrap();
     disk.crash(|_| false);
     assert!(check_damage_is_noticed(&disk, &creates(1..=9)));
     assert_eq!(apache_zxids(&disk.content(&log_path(1)).unwrap()).len(), 9);

@@ -23,7 +23,7 @@ use super::scan::scan;
 use super::{
     EndedFile, FOOTER_BYTES, Footer, OpenTable, SLOT_BYTES, Slot, compact_table_end, slots_bytes,
 };
-use crate::disk::{Disk, ReadFile, WriteFile, is_full};
+use crate::disk::{Disk, ReadFile, TolerantDisk, WriteFile, is_full};
 use crate::log::HEADER_BYTES;
 use crate::log::ending::read_exactly;
 use crate::log::search::record_at;
@@ -43,11 +43,11 @@ pub(in crate::log) fn end_table(
     table: &OpenTable,
     records_end: u64,
 ) -> io::Result<Option<u64>> {
-    let OpenTable { first, table_end: old_end, lowest, last, .. } = *table;
+    let OpenTable { table_end: old_end, lowest, last, .. } = *table;
     let records = (old_end - lowest) / SLOT_BYTES;
     let ended = u32::try_from(records).ok();
     let ended = ended.map(|records| EndedFile { records, last, records_end });
-    let footer = Footer { first, table_end: old_end, ended };
+    let footer = table.footer_with(ended);
     let new_end = compact_table_end(records_end, records);
     if new_end + FOOTER_BYTES > lowest {
         file.write_at(old_end, &footer.encode())?;
@@ -88,7 +88,8 @@ fn move_slots(
 
 /// Cuts a log file after a record, durably, and its table with it. No writer may be open on it.
 pub(crate) fn cut_file(disk: &dyn Disk, path: &Path, records_end: u64) -> io::Result<()> {
-    let table = OldTable::read(disk, path, records_end)?;
+    // What cannot be read behind the records is cut off.
+    let table = OldTable::read(&TolerantDisk::new(disk), path, records_end)?;
     let mut file = disk.open_write(path)?;
     file.sync_data()?;
     if table.as_ref().is_some_and(|table| table.is_final) {
@@ -101,18 +102,25 @@ pub(crate) fn cut_file(disk: &dyn Disk, path: &Path, records_end: u64) -> io::Re
         file.set_len(records_end)?;
         file.sync_data()?;
     }
-    table.map_or(Ok(()), |it| append_table(&mut *file, it.first, &it.slots, records_end))
+    table.map_or(Ok(()), |it| {
+        let previous = it.footer.and_then(|footer| footer.previous);
+        append_table(&mut *file, (previous, it.first), &it.slots, records_end)
+    })
 }
 
 /// Adds a table to a file that holds a header and valid records, and ends after them. The file is durable then. `first`
-/// is the txn of its first record.
-pub fn add_table(disk: &dyn Disk, path: &Path, first: Zxid) -> io::Result<()> {
+/// is the txn of its first record, and `previous` the one right before it, if that is known.
+pub fn add_table(
+    disk: &dyn Disk,
+    path: &Path,
+    (previous, first): (Option<Zxid>, Zxid),
+) -> io::Result<()> {
     let source = disk.open_read(path)?;
     let records_end = source.bytes()?;
     let slots = with_missing(&*source, Vec::new(), records_end)?;
     let mut file = disk.open_write(path)?;
     file.sync_data()?;
-    append_table(&mut *file, first, &slots, records_end)
+    append_table(&mut *file, (previous, first), &slots, records_end)
 }
 
 /// The table of a file that is to be cut.
@@ -224,7 +232,7 @@ fn add_records(
 /// Appends a table to a file that ends with its last record, durably. Without room there is none.
 fn append_table(
     file: &mut dyn WriteFile,
-    first: Zxid,
+    (previous, first): (Option<Zxid>, Zxid),
     slots: &[Option<Slot>],
     records_end: u64,
 ) -> io::Result<()> {
@@ -233,7 +241,7 @@ fn append_table(
     let records = u32::try_from(slots.len()).expect("not more than can be cut");
     let ended = Some(EndedFile { records, last: last.zxid, records_end });
     let (mut bytes, lowest) = slots_bytes(first, table_end, slots);
-    bytes.extend_from_slice(&Footer { first, table_end, ended }.encode());
+    bytes.extend_from_slice(&Footer { first, previous, table_end, ended }.encode());
     // The length first: a part of a slot is never the last thing in the file.
     let appended = file.allocate(table_end + FOOTER_BYTES);
     match appended.and_then(|()| file.write_at(lowest, &bytes)) {

@@ -205,7 +205,7 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn the_bytes_of_the_table() {
     let disk = disk();
-    let mut log = writer(&disk, Zxid(0x5_0000_0000));
+    let mut log = writer(&disk, Zxid(0x4_0000_0009));
     for zxids in [0x5_0000_0001..=0x5_0000_0001, 0x5_0000_0002..=0x5_0000_0003] {
         for zxid in zxids {
             let entry = create_with(zxid, 3);
@@ -226,7 +226,8 @@ fn the_bytes_of_the_table() {
     assert_eq!((&slot(16256)[48..56], &slot(16224)[48..56]), ("00000002", "00000002"));
     let footer = format!("4852445441424c45{}{}{zxid}{:016x}", "00000001", "00000000", 16320);
     assert_eq!(slot(16320), footer);
-    assert_eq!(slot(16352), format!("{}{}", "00".repeat(28), "327b2296"));
+    let previous = format!("{}{}", "0000000400000009", "00".repeat(4));
+    assert_eq!(slot(16352), format!("{}{previous}628711eb", "00".repeat(16)));
     assert!(content[0x121..16224].iter().all(|byte| *byte == 0));
     log.roll();
     let ended = disk.content(&log_path(0x5_0000_0001)).unwrap();
@@ -234,7 +235,7 @@ fn the_bytes_of_the_table() {
     let footer = format!("4852445441424c45{}{}{zxid}{:016x}", "00000001", "00000003", 512);
     assert_eq!(hex(&ended[512..544]), footer);
     let last = format!("{}{:016x}", "0000000500000003", 0x121);
-    assert_eq!(hex(&ended[544..572]), format!("{last}{}", "00".repeat(12)));
+    assert_eq!(hex(&ended[544..572]), format!("{last}{previous}"));
     assert_eq!(ended[..0x121], content[..0x121]);
     assert!(ended[0x121..416].iter().all(|byte| *byte == 0));
     // The same slots, elsewhere.
@@ -544,7 +545,7 @@ fn hostile_tables() {
         offset = slot.record_end();
         zxid += 1;
     }
-    let footer = Footer { first: Zxid(1), table_end, ended: None };
+    let footer = Footer { first: Zxid(1), previous: None, table_end, ended: None };
     content[bytes - 64..].copy_from_slice(&footer.encode());
     assert!(zxid as usize > LOST_MAX);
     let reading = read(1, content.clone());
@@ -552,6 +553,7 @@ fn hostile_tables() {
     // Every other slot is missing, and zxids jump.
     let footer = Footer {
         first: Zxid(1),
+        previous: None,
         table_end,
         ended: Some(EndedFile { records: 9, last: Zxid(i64::MAX), records_end: table_end }),
     };
@@ -647,4 +649,21 @@ fn files_without_a_table() {
         log.roll();
         assert_eq!(disk.content(&log_path(1)).unwrap(), records);
     }
+}
+
+/// The footer is damaged, and the power failed before the slots of the last batch were durable: what is left of the
+/// table proves that a record before it is damaged, and says nothing about that batch.
+#[test]
+fn records_behind_damage_are_found_without_slots() {
+    let whole = Sample::new(&ZXIDS, Form::Open);
+    let last_batch = whole.records() - BATCHES[BATCHES.len() - 1].len();
+    let mut sample = Sample::new(&ZXIDS, Form::Open);
+    sample.content[whole.table.0..whole.slot(last_batch) + 32].fill(0);
+    sample.content[whole.table.1 + 20] ^= 1;
+    sample.break_record(last_batch - 1, Break::Body);
+    sample.break_record(last_batch, Break::Zeros);
+    let reading = sample.read();
+    let zxids = whole.entries.iter().map(|entry| entry.header.zxid.0).collect::<Vec<_>>();
+    assert_eq!(reading.lost_zxids(), zxids[last_batch - 1..=last_batch]);
+    assert_eq!(reading.good[last_batch - 1..], zxids[last_batch + 1..]);
 }

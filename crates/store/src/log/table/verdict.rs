@@ -2,16 +2,18 @@
 
 use std::io;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 use herdsman_proto::Zxid;
 
 use super::scan::{Scan, scan};
 use super::{Footer, Slot};
-use crate::disk::ReadFile;
+use crate::disk::{Disk, ReadFile};
 use crate::log::lost::LostRecords;
 use crate::log::record::RecordReader;
 use crate::log::search::{Search, record_at};
 use crate::log::{HEADER_BYTES, RECORD_HEAD_BYTES, parse_head};
+use crate::names::LogName;
 
 /// What the end of a file says about the bytes after the last valid record.
 pub(in crate::log) enum TableVerdict {
@@ -63,6 +65,22 @@ pub(in crate::log) fn judge(reader: &RecordReader, file_bytes: u64) -> io::Resul
 /// Whether a file ends with a footer.
 pub(in crate::log) fn has_footer(file: &dyn ReadFile, file_bytes: u64) -> io::Result<bool> {
     Ok(read_footer(file, file_bytes)?.is_some())
+}
+
+/// The txn that came right before a log file, if its footer says so.
+pub(crate) fn txn_before_table(disk: &dyn Disk, path: &Path) -> io::Result<Option<Zxid>> {
+    let file = disk.open_read(path)?;
+    Ok(read_footer(&*file, file.bytes()?)?.and_then(|footer| footer.previous))
+}
+
+/// The txns that came right before log files, as far as their footers say. The log has had them, so it must not step
+/// over one: this shows that the end of an epoch is missing. A file that cannot be read is found by whoever needs it.
+pub(crate) fn txns_before<'a>(
+    disk: &'a dyn Disk,
+    dir: &'a Path,
+    files: &'a [LogName],
+) -> impl Iterator<Item = Zxid> + 'a {
+    files.iter().filter_map(move |name| txn_before_table(disk, &name.path(dir)).ok().flatten())
 }
 
 /// The footer in the last bytes of a file.
@@ -167,8 +185,26 @@ impl<'a> Claims<'a> {
             if let Some(next) = next.filter(|next| is_later(next.zxid)) {
                 self.is_written = true;
                 self.next_valid = Some((self.explained, next.zxid));
+            } else if self.is_written && found.footer.is_none() {
+                self.without_slots(found.junk_end)?;
             }
         }
+        Ok(())
+    }
+
+    /// Finds a valid record behind damage, where the slots of the last records are missing, and no footer says that
+    /// they were never completed.
+    fn without_slots(&mut self, junk_end: Option<u64>) -> io::Result<()> {
+        let Some(end) = junk_end.filter(|end| *end > self.explained) else { return Ok(()) };
+        self.search.extend_to(end);
+        let is_later = |zxid: Zxid| self.last.is_none_or(|last| zxid > last);
+        let next = self.search.next_valid(self.explained)?.filter(|(_, zxid)| is_later(*zxid));
+        if let Some((offset, zxid)) = next {
+            self.lost.push_between(self.last, zxid, Some(offset - self.explained));
+            self.next_valid = Some((offset, zxid));
+            self.explained = offset;
+        }
+        self.lost.is_complete &= !self.search.gave_up();
         Ok(())
     }
 

@@ -10,7 +10,7 @@ use super::{FilePlan, KeepDamaged, Part, SpliceError};
 use crate::disk::{Disk, ReadFile, TolerantDisk, WriteFile, io_at, remove_if_there};
 use crate::log::ending::{LogDamage, RecordsEnd, classify, read_exactly};
 use crate::log::record::RecordReader;
-use crate::log::table::add_table;
+use crate::log::table::{add_table, txn_before_table};
 use crate::log::{HEADER, HEADER_BYTES, checksum, encode_record};
 use crate::names::{DAMAGED, TEMPORARY};
 
@@ -57,7 +57,8 @@ fn write_verified(
     let has_damage = plan.parts.iter().any(|part| matches!(part, Part::Covered(_)));
     if !has_damage {
         // Without a table it is a file like Apache's; one of records around damage would be wrong about its end.
-        add_table(disk, temporary, plan.name.zxid).map_err(io_at(temporary))?;
+        let previous = if plan.replaces { previous_txn(disk, path) } else { None };
+        add_table(disk, temporary, (previous, plan.name.zxid)).map_err(io_at(temporary))?;
     }
     let (found, is_clean) = read_back(disk, temporary).map_err(io_at(temporary))?;
     if found == expected && (is_clean || has_damage) {
@@ -70,6 +71,11 @@ fn write_verified(
     };
     let why = format!("{} instead of {}", name(&found), name(&expected));
     Err(SpliceError::Unverified { path: path.to_owned(), why })
+}
+
+/// The txn right before the file that is replaced, as far as its footer can be read.
+fn previous_txn(disk: &dyn Disk, path: &Path) -> Option<Zxid> {
+    txn_before_table(&TolerantDisk::new(disk), path).ok().flatten()
 }
 
 /// Writes the new file, durably. Returns its records.
