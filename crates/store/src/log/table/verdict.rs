@@ -65,6 +65,12 @@ pub(in crate::log) fn has_footer(file: &dyn ReadFile, file_bytes: u64) -> io::Re
     Ok(read_footer(file, file_bytes)?.is_some())
 }
 
+/// Where the records of a file end, if it says so, or else the file.
+pub(in crate::log) fn content_bytes(file: &dyn ReadFile, file_bytes: u64) -> io::Result<u64> {
+    let ended = read_footer(file, file_bytes)?.and_then(|footer| footer.ended);
+    Ok(ended.map_or(file_bytes, |ended| ended.records_end))
+}
+
 /// The footer in the last bytes of a file.
 pub(super) fn read_footer(file: &dyn ReadFile, file_bytes: u64) -> io::Result<Option<Footer>> {
     let Some(position) = file_bytes.checked_sub(super::FOOTER_BYTES) else {
