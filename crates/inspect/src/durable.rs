@@ -15,6 +15,7 @@ pub(crate) mod faults;
 
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, symlink,
 };
@@ -269,6 +270,11 @@ impl WriteFile for ToolFile {
     fn set_len(&mut self, bytes: u64) -> io::Result<()> {
         before_change()?;
         WriteFile::set_len(&mut self.0, bytes)
+    }
+
+    fn release(&mut self, part: Range<u64>) -> io::Result<()> {
+        before_change()?;
+        self.0.release(part)
     }
 
     fn sync_data(&mut self) -> io::Result<()> {

@@ -44,8 +44,14 @@ pub trait Receiver: Send + Sync + 'static {
     fn report_member(&self) -> MemberReport;
 
     /// Reads the valid records of this server's log files after `after` and before `before`, in order, and passes each
-    /// to `send` until that breaks. Returns the chain that they prove.
-    fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain;
+    /// to `send` until that breaks. Between pieces of the files it checks `is_wanted`, also if nothing is to be sent, and
+    /// stops when that is false. Returns the chain that they prove.
+    fn read_records(
+        &self,
+        range: (Zxid, Zxid),
+        is_wanted: &dyn Fn() -> bool,
+        send: &mut SendRecord<'_>,
+    ) -> Chain;
 }
 
 /// Sends one record to a member that fetches records, and waits until the socket accepts it. Breaks if the rest is not

@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::SendFlags;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
@@ -175,6 +176,14 @@ impl PeerStream {
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         // The next write reports the error.
         rustix::net::send(&*self.socket, bytes, flags).unwrap_or(0)
+    }
+
+    /// Whether the peer has closed the connection or its sending direction, also if what it has sent before was not read.
+    pub fn is_hung_up(&self) -> bool {
+        let mut sockets = [PollFd::new(&*self.socket, PollFlags::RDHUP)];
+        // Errors and hang-ups are always reported. If the poll fails, the next read or write reports why.
+        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut sockets, Some(&now)).is_ok_and(|ready| ready > 0)
     }
 
     /// Shuts down the sending direction.

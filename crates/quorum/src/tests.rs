@@ -34,6 +34,8 @@ mod votes;
 
 /// Long enough for a busy machine; a test that passes never waits this long.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A FETCH up to this txn finds no record until it is stopped.
+const ENDLESS_SCAN: Zxid = Zxid(1 << 40);
 
 #[derive(Debug)]
 enum Event {
@@ -41,6 +43,7 @@ enum Event {
     Connect(LinkId, ConnectResult),
     Tree(LinkId, Vec<u8>),
     PortFailed(PortFailure),
+    FetchBegun,
     FetchBroken,
 }
 
@@ -96,8 +99,22 @@ impl Receiver for Probe {
         MemberReport { last_zxid: Zxid(9), state: MemberState::FollowingQuorum, damaged }
     }
 
-    /// There is a record for each number; its payload has as many bytes.
-    fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain {
+    /// There is a record for each number; its payload has as many bytes. Before [`ENDLESS_SCAN`] it takes for ever to
+    /// find the first one.
+    fn read_records(
+        &self,
+        (after, before): (Zxid, Zxid),
+        is_wanted: &dyn Fn() -> bool,
+        send: &mut SendRecord<'_>,
+    ) -> Chain {
+        if before == ENDLESS_SCAN {
+            self.tell(Event::FetchBegun);
+            while is_wanted() {
+                std::thread::yield_now();
+            }
+            self.tell(Event::FetchBroken);
+            return Chain::Broken;
+        }
         for zxid in after.0 + 1..before.0 {
             let payload = vec![b'x'; usize::try_from(zxid).unwrap()];
             if send(Zxid(zxid), payload.into()) == ControlFlow::Break(()) {

@@ -14,6 +14,7 @@ mod tolerant;
 
 use std::error::Error;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 pub use memory::{MemoryDisk, SECTOR_BYTES, Unsynced};
@@ -72,6 +73,10 @@ pub trait WriteFile: Send {
 
     /// Cuts the file, or grows it with zeros.
     fn set_len(&mut self, bytes: u64) -> io::Result<()>;
+
+    /// Frees the space of a part that holds only zeros, where the file system can. It reads as zeros afterwards, and the
+    /// file keeps its length.
+    fn release(&mut self, part: Range<u64>) -> io::Result<()>;
 
     /// Makes content and length durable. After an error nothing is known about what was written
     /// since the last success, and a second call proves nothing.

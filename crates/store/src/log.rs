@@ -7,7 +7,7 @@
 //! 8   00 … 00       dbid, 0
 //! 16  crc: i64 = Adler-32 of the payload │ len: i32 │ payload │ 42 'B'      … and again
 //! ```
-//! Apache: `FileTxnLog`. How we differ: a file is cut to its records when it is closed, directories
+//! Apache: `FileTxnLog`. How we differ: a file frees its unused space when it is closed, directories
 //! are synced, a torn tail is told from damage (see [`ending`]), and the zxids must continue from
 //! record to record and from file to file (see [`walk`]).
 
@@ -45,12 +45,14 @@ pub fn checksum(payload: &[u8]) -> i64 {
     i64::from(simd_adler32::adler32(&payload))
 }
 
-/// Appends a whole record to a buffer.
-pub fn encode_record(payload: &[u8], out: &mut Vec<u8>) {
+/// Appends a whole record to a buffer, and returns the checksum in it.
+pub fn encode_record(payload: &[u8], out: &mut Vec<u8>) -> u32 {
     use herdsman_proto::JuteWrite;
-    out.put_long(checksum(payload));
+    let adler = simd_adler32::adler32(&payload);
+    out.put_long(i64::from(adler));
     out.put_buffer(Some(payload));
     out.put_byte(RECORD_END);
+    adler
 }
 
 /// Reads the checksum and the length in a record's head without checking them.

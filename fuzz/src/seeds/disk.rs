@@ -1,5 +1,6 @@
 //! Seeds from the disk formats.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
@@ -7,9 +8,14 @@ use herdsman_proto::{
     Acl, ErrorCode, JuteWrite, Perms, SessionId, Txn, TxnDigest, TxnHeader, Zxid,
 };
 use herdsman_store::log::{HEADER, encode_record};
+use herdsman_store::{
+    COPIES_FILE, Dirs, Disk, EpochFile, LogOptions, LogWriter, MemoryDisk, SyncMode,
+    recover_epochs, write_epoch,
+};
 use herdsman_tree::{Tree, TreeOptions};
 
 use super::{Seeds, numbered};
+use crate::targets::epochs::{COPY_BYTES, SECOND_COPY};
 use crate::targets::snapshot::{contents, sealed};
 
 const SESSION: SessionId = SessionId(0x0100_0000_0000_0001);
@@ -101,6 +107,36 @@ pub(super) fn snapshots() -> Seeds {
     let full = contents(&tree);
     let file = |mode: u8, bytes: &[u8]| [&[mode], bytes].concat();
     numbered([file(3, &empty), file(3, &full), file(0, &sealed(&full)), file(0, &sealed(&empty))])
+}
+
+pub(super) fn epochs() -> Seeds {
+    let (disk, dir) = (MemoryDisk::new(), Path::new("/seeds"));
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    disk.create_dir(dir).expect("a disk in memory takes everything");
+    for (file, epoch) in [(EpochFile::Accepted, 6), (EpochFile::Current, 5)] {
+        write_epoch(&*shared, dir, file, epoch).expect("epochs that rise");
+    }
+    let dirs = Dirs { data: dir.into(), log: dir.into() };
+    // A start makes the copies.
+    recover_epochs(&*shared, &dirs, Zxid(5 << 32)).expect("these epochs fit each other");
+    let mut log = LogWriter::new(shared, dir, Zxid(5 << 32), LogOptions::default()).noted_in(dir);
+    log.append(Zxid(5 << 32 | 1), &payloads()[0]).expect("smaller than the limit");
+    log.flush(SyncMode::Sync).expect("a disk in memory takes everything");
+    let whole = disk.content(&dir.join(COPIES_FILE)).expect("it was written");
+    let mut second_only = whole.clone();
+    second_only[9] ^= 1;
+    let copy = &whole[..COPY_BYTES];
+    let mut impossible = copy.to_vec();
+    impossible[8] = 0xff;
+    numbered([
+        [&[0], &whole[..]].concat(),
+        [&[0], &second_only[..]].concat(),
+        [&[0], &whole[..SECOND_COPY]].concat(),
+        [&[3], copy, copy].concat(),
+        [&[2], &impossible[..], copy].concat(),
+        [&[3], &impossible[..], copy].concat(),
+        vec![0],
+    ])
 }
 
 pub(super) fn properties() -> Seeds {

@@ -20,6 +20,7 @@ pub fn all() -> Vec<(&'static str, Seeds)> {
         ("path", wire::paths()),
         ("log", disk::logs()),
         ("snapshot", disk::snapshots()),
+        ("epochs", disk::epochs()),
         ("properties", disk::properties()),
         ("quorum_packet", ensemble::packets()),
         ("notification", ensemble::notifications()),

@@ -1,6 +1,7 @@
 //! The targets, one file each.
 
 pub mod connect;
+pub mod epochs;
 pub mod hello;
 pub mod jaas;
 pub mod log;
@@ -37,6 +38,7 @@ pub const ALL: &[Target] = &[
     Target { name: "path", run: path::run },
     Target { name: "log", run: log::run },
     Target { name: "snapshot", run: snapshot::run },
+    Target { name: "epochs", run: epochs::run },
     Target { name: "properties", run: properties::run },
     Target { name: "quorum_packet", run: quorum_packet::run },
     Target { name: "notification", run: notification::run },

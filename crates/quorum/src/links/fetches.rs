@@ -1,8 +1,8 @@
 //! Sends records of this server's log to a member that requests them.
 //!
 //! In: FETCH, on the thread that reads the link. Out: RECORD for each record, and FETCHED, written by the same thread:
-//! nothing else is sent on such a link. Files are read no faster than the peer accepts the records, and only
-//! a few members are served at a time.
+//! nothing else is sent on such a link. Files are read no faster than the peer accepts the records, no longer than it
+//! stays connected, and only a few members are served at a time.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -73,7 +73,10 @@ pub(super) fn serve(
                 }
                 if written.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             };
-            let chain = receiver.read_records(request.after, request.before, &mut send);
+            let is_wanted =
+                || !threads.is_stopping() && !link.is_overdue() && !link.stream.is_hung_up();
+            let range = (request.after, request.before);
+            let chain = receiver.read_records(range, &is_wanted, &mut send);
             written?;
             chain
         }

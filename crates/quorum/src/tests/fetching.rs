@@ -116,6 +116,25 @@ fn a_few_members_are_served_at_a_time() {
     drop(stuck);
 }
 
+/// Most of a log may be read before the first record that is to be sent.
+#[test]
+fn reading_ends_when_nobody_waits_for_it() {
+    let server = Server::alone(1);
+    server.know(&[(2, member(&[(1, 1)]))]);
+    let scanning = || {
+        let mut peer = Raw::connect(server.quorum());
+        peer.send_packet(&QuorumPacket::Fetch(request(2, 0, ENDLESS_SCAN.0)));
+        server.wait(|event| matches!(event, Event::FetchBegun).then_some(()));
+        peer
+    };
+    drop(scanning());
+    server.wait(|event| matches!(event, Event::FetchBroken).then_some(()));
+    // The network stops.
+    let waiting = scanning();
+    server.stop();
+    drop(waiting);
+}
+
 #[test]
 fn a_member_that_fetches_nothing_for_too_long_is_dropped() {
     let init_limit = Duration::from_millis(50);

@@ -309,14 +309,19 @@ impl Receiver for PeerReceiver {
         MemberReport { last_zxid, state, damaged: Vec::new() }
     }
 
-    fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain {
+    fn read_records(
+        &self,
+        range: (Zxid, Zxid),
+        is_wanted: &dyn Fn() -> bool,
+        send: &mut SendRecord<'_>,
+    ) -> Chain {
         let Some(peers) = self.core.peers() else { return Chain::Broken };
         // The files that a leader's tree is about to replace may not even be of one history.
         if self.core.with_node(|node| node.zab().is_some_and(Zab::starts_over)) {
             return Chain::Broken;
         }
         let LogFiles { disk, dirs, .. } = &peers.settings.log_files;
-        send_records(disk, dirs, (after, before), send)
+        send_records(disk, dirs, range, is_wanted, send)
     }
 }
 

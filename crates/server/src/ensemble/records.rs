@@ -7,16 +7,17 @@ use herdsman_node::{Node, ServesAs};
 use herdsman_proto::Zxid;
 use herdsman_proto::quorum::fetch::{Chain, MemberState};
 use herdsman_quorum::SendRecord;
-use herdsman_store::{Dirs, Disk, read_records};
+use herdsman_store::{Dirs, Disk, RangeError, read_records};
 use herdsman_zab::Voting;
 use tracing::warn;
 
-/// Passes the valid records of a part of the log to `send`, until that breaks. The end of a log that is being written
+/// Passes the valid records of a part of the log to `send`, until that breaks or nobody waits for them. The end of a log that is being written
 /// is treated like an incomplete record.
 pub(crate) fn send_records(
     disk: &Arc<dyn Disk>,
     dirs: &Dirs,
     (after, before): (Zxid, Zxid),
+    is_wanted: &dyn Fn() -> bool,
     send: &mut SendRecord<'_>,
 ) -> Chain {
     let mut records = match read_records(Arc::clone(disk), dirs, after, before) {
@@ -27,14 +28,14 @@ pub(crate) fn send_records(
         }
     };
     loop {
-        match records.next_record() {
+        match records.next_wanted(is_wanted) {
             Ok(Some((zxid, payload))) => {
                 if send(zxid, payload) == ControlFlow::Break(()) {
                     return Chain::Broken;
                 }
             }
             Ok(None) if records.is_unbroken() => return Chain::Unbroken,
-            Ok(None) => return Chain::Broken,
+            Ok(None) | Err(RangeError::Stopped) => return Chain::Broken,
             Err(failure) => {
                 warn!("cannot read log records requested by another member: {failure}");
                 return Chain::Broken;

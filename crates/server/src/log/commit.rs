@@ -501,7 +501,7 @@ impl Committer {
         let znodes = || self.core.tree().node_count() as u64;
         let rolls = self.snapshots.count(txns.len(), self.log.written_bytes(), znodes);
         self.core.flushed(zxid, requesters);
-        // After the replies: the table of a long file takes a while to move to its new end.
+        // After the replies: freeing the unused space of a file takes a while.
         if rolls {
             self.log.roll();
         }

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -53,7 +54,7 @@ struct State {
     crashes: u64,
     changes: u64,
     power_ends_at: Option<u64>,
-    unreadable: Vec<(PathBuf, Option<std::ops::Range<u64>>)>,
+    unreadable: Vec<(PathBuf, Option<Range<u64>>)>,
 }
 
 #[derive(Default)]
@@ -61,11 +62,13 @@ struct Inode {
     content: Vec<u8>,
     durable: Vec<u8>,
     /// Ranges of `content` written since the last sync.
-    dirty: Vec<std::ops::Range<usize>>,
+    dirty: Vec<Range<usize>>,
     /// The shortest that `content` was since the last sync.
     shortest: usize,
     /// A sync failed: nothing becomes durable any more.
     lost: bool,
+    /// A part that takes no space.
+    hole: Range<usize>,
 }
 
 enum NameChange {
@@ -144,7 +147,7 @@ impl MemoryDisk {
 
     /// Makes reads of a part of a file fail, as a bad block does, until it is written again or cut off, or a file of
     /// that name is made anew.
-    pub fn fail_reads(&self, path: &Path, range: std::ops::Range<u64>) {
+    pub fn fail_reads(&self, path: &Path, range: Range<u64>) {
         self.state().unreadable.push((path.to_owned(), Some(range)));
     }
 
@@ -261,8 +264,8 @@ impl State {
     }
 
     /// Fails if the file, or this part of it, is unreadable.
-    fn check_readable(&self, inode: usize, part: Option<&std::ops::Range<u64>>) -> io::Result<()> {
-        let is_bad = |(path, bad): &(PathBuf, Option<std::ops::Range<u64>>)| {
+    fn check_readable(&self, inode: usize, part: Option<&Range<u64>>) -> io::Result<()> {
+        let is_bad = |(path, bad): &(PathBuf, Option<Range<u64>>)| {
             self.names.get(path) == Some(&inode)
                 && match (bad, part) {
                     (Some(bad), Some(part)) => bad.start < part.end && part.start < bad.end,
@@ -300,12 +303,18 @@ impl State {
     /// How many bytes a file may grow by.
     fn room(&self) -> u64 {
         let used: u64 =
-            self.names.values().map(|inode| self.inodes[*inode].content.len() as u64).sum();
+            self.names.values().map(|inode| self.inodes[*inode].used_bytes() as u64).sum();
         self.capacity_bytes.map_or(u64::MAX, |capacity| capacity.saturating_sub(used))
     }
 }
 
 impl Inode {
+    /// The space that it takes.
+    fn used_bytes(&self) -> usize {
+        let bytes = self.content.len();
+        bytes - (self.hole.end.min(bytes) - self.hole.start.min(bytes))
+    }
+
     fn set_len(&mut self, bytes: usize) {
         self.content.resize(bytes, 0);
         self.shortest = self.shortest.min(bytes);
@@ -354,6 +363,7 @@ impl Inode {
             shortest: length,
             durable: settled.clone(),
             content: settled,
+            hole: std::mem::take(&mut self.hole),
             ..Inode::default()
         };
     }
@@ -561,6 +571,16 @@ impl WriteFile for MemoryFile {
         })
     }
 
+    fn release(&mut self, part: Range<u64>) -> io::Result<()> {
+        self.change(|state, inode| {
+            let hole = index(part.start)?..index(part.end)?;
+            let zeros = vec![0; hole.len()];
+            state.inodes[inode].write(hole.start, &zeros);
+            state.inodes[inode].hole = hole;
+            Ok(())
+        })
+    }
+
     fn sync_data(&mut self) -> io::Result<()> {
         self.change(|state, inode| {
             let number = state.syncs;
@@ -661,6 +681,20 @@ mod tests {
         disk.crash(|_| true);
         assert_eq!(disk.content(path).unwrap(), b"one");
         disk.remove(path).unwrap();
+    }
+
+    #[test]
+    fn a_released_part_takes_no_space() {
+        let (disk, path) = (disk(), Path::new("/d/f"));
+        disk.set_capacity(Some(100));
+        let mut file = disk.create(path).unwrap();
+        file.write_at(0, &[7; 90]).unwrap();
+        file.release(10..80).unwrap();
+        let expected = [[7; 10].as_slice(), &[0; 70], &[7; 10]].concat();
+        assert_eq!(disk.content(path).unwrap(), expected);
+        assert_eq!(disk.free_bytes(Path::new("/d")).unwrap(), 80);
+        file.set_len(50).unwrap();
+        assert_eq!(disk.free_bytes(Path::new("/d")).unwrap(), 90);
     }
 
     #[test]

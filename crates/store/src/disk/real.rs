@@ -12,6 +12,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -193,14 +194,14 @@ struct RealLock {
 
 impl DiskLock for RealLock {}
 
-/// Whether a file system has reserved space.
+/// Whether a file system has reserved or freed space.
 #[derive(Debug, PartialEq, Eq)]
 enum Reserved {
     Yes,
     NotSupported,
 }
 
-/// Reserves space. A large reservation takes time, in which a signal may arrive; that is not a failure of the disk.
+/// Reserves or frees space. A large reservation takes time, in which a signal may arrive; that is not a failure of the disk.
 fn reserved(fallocate: impl FnMut() -> rustix::io::Result<()>) -> io::Result<Reserved> {
     match rustix::io::retry_on_intr(fallocate) {
         Ok(()) => Ok(Reserved::Yes),
@@ -228,6 +229,14 @@ impl WriteFile for File {
 
     fn set_len(&mut self, bytes: u64) -> io::Result<()> {
         File::set_len(self, bytes)
+    }
+
+    fn release(&mut self, part: Range<u64>) -> io::Result<()> {
+        let Some(bytes) = part.end.checked_sub(part.start).filter(|bytes| *bytes > 0) else {
+            return Ok(());
+        };
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        reserved(|| rustix::fs::fallocate(&*self, flags, part.start, bytes)).map(|_| ())
     }
 
     fn sync_data(&mut self) -> io::Result<()> {
@@ -301,6 +310,21 @@ mod tests {
         let entry = DirEntry { name: "file".to_owned(), bytes: 14 };
         assert_eq!(RealDisk.list(&below).unwrap(), [entry]);
         assert!(RealDisk.free_bytes(&below).unwrap() > 0);
+    }
+
+    /// What is released reads as zeros, also where the file system cannot free it, because only zeros are released.
+    #[test]
+    fn a_released_part_reads_as_zeros() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        let mut file = RealDisk.create(&path).unwrap();
+        file.allocate(64 << 10).unwrap();
+        file.write_at(4000, b"before").unwrap();
+        file.write_at(0xf000, b"behind").unwrap();
+        let expected = fs::read(&path).unwrap();
+        file.release(8192..0xf000).unwrap();
+        file.release(0..0).unwrap();
+        assert!(fs::read(&path).unwrap() == expected && expected.len() == 64 << 10);
     }
 
     /// An error here is final for the log, so a signal must not be one.

@@ -13,7 +13,8 @@
 //!
 //! **Files with a table** ([`super::table`]) say which records were durable. What follows is for files without one:
 //! Apache's, and those whose footer is gone. Slots that are left of a table only prove damage there, never a torn
-//! write.
+//! write. (The blocks of a file with a table are zeroed in advance, so the pieces of a torn batch appear in any order
+//! there. If the footer is gone as well, such a batch may be taken for damage.)
 //!
 //! **The rule.** Let P be the end of the last valid record and E the end of the last byte after it
 //! that is not zero and not part of a table.

@@ -24,7 +24,7 @@ use super::RECORD_EXTRA_BYTES;
 use super::ending::{RecordsEnd, classify};
 use super::record::RecordReader;
 use super::repeats::{files_with, txn_before};
-use super::table::txns_before;
+use super::table::{content_bytes, txns_before};
 use super::walk::follows_through;
 use crate::disk::{DirEntry, Dirs, Disk, IoErrorAt, io_at};
 use crate::names::{LogName, list_damaged_logs, list_logs, list_snapshots};
@@ -258,13 +258,17 @@ impl LogRange {
     }
 }
 
-/// The total length of all files but the first and the last one, which may be longer than its content.
+/// The total length of the records in all files but the first and the last one, as far as the files say where they end.
 fn bytes_between(disk: &dyn Disk, dir: &Path, files: &[LogName]) -> Result<u64, IoErrorAt> {
     let [_, between @ .., _] = files else { return Ok(0) };
     let names: Vec<_> = between.iter().map(|file| file.file_name()).collect();
     let entries = disk.list(dir).map_err(io_at(dir))?;
     let is_between = |entry: &&DirEntry| names.contains(&entry.name);
-    Ok(entries.iter().filter(is_between).map(|entry| entry.bytes).sum())
+    let content_bytes = |DirEntry { name, bytes }: &DirEntry| {
+        let file = disk.open_read(&dir.join(name));
+        file.and_then(|file| content_bytes(&*file, *bytes)).unwrap_or(*bytes)
+    };
+    Ok(entries.iter().filter(is_between).map(content_bytes).sum())
 }
 
 #[cfg(test)]

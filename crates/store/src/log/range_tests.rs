@@ -179,6 +179,22 @@ fn the_lengths_of_files_tell_that_it_is_too_much() {
     assert_eq!(reads, 0);
 }
 
+/// An ended file keeps its length, most of which takes no space.
+#[test]
+fn the_unused_space_of_ended_files_does_not_count() {
+    let disk = disk();
+    let mut writer = writer(&disk, Zxid(0));
+    for first in [1, 4, 7, 10] {
+        write_batch(&mut writer, first, first + 2);
+        writer.roll();
+    }
+    let records = log_bytes(&creates(1..=12)).len() as u64;
+    assert!(disk.content(&log_path(4)).unwrap().len() as u64 > records);
+    let range = open(&disk, 2, PrecedingTxn::MustBeOurs, 12);
+    let start = range.fits(records, &mut || ControlFlow::Continue(())).unwrap();
+    assert_eq!(start.unwrap().last, Zxid(2));
+}
+
 #[test]
 fn looking_can_be_given_up() {
     let disk = logs(&[(1..=9).collect()]);

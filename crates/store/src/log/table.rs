@@ -38,7 +38,10 @@
 //! - A file that ends before its footer has no table or only the newest part of one. A part proves what was written,
 //!   never what was not: then the rule of [`super::ending`] decides about torn writes.
 //! - The footer of an ended file says how many records there are, where they end and what the last one is. It is
-//!   written only when all of them are durable.
+//!   written only when all of them are durable, and without a sync: before it is on the disk, the file reads as one
+//!   that is still being written, which the next file proves to be complete.
+//! - An ended file keeps its length and its table, so nothing is copied on the thread that writes the log. The space
+//!   between records and table is freed. A file that is cut gets its table again right behind the records ([`cut`]).
 //!
 //! Apache has nothing like it. The idea is that of the paper "Protocol-Aware Recovery for Consensus-Based Storage".
 
@@ -46,12 +49,13 @@ mod cut;
 mod scan;
 mod verdict;
 
+use std::ops::Range;
+
 use herdsman_proto::Zxid;
 
 pub use cut::add_table;
 pub(crate) use cut::cut_file;
-pub(super) use cut::end_table;
-pub(super) use verdict::{TableVerdict, has_footer, judge};
+pub(super) use verdict::{TableVerdict, content_bytes, has_footer, judge};
 pub(crate) use verdict::{txn_before_table, txns_before};
 
 use super::lost::{RECORD_BYTES_MIN, RecordId};
@@ -70,6 +74,10 @@ const MAGIC: [u8; 8] = *b"HRDTABLE";
 const VERSION: u32 = 1;
 /// Files are preallocated in multiples of this, so that their ends are aligned.
 const ALIGNMENT: u64 = 4096;
+
+/// Bounds of [`ahead_bytes`].
+const AHEAD_BYTES_MIN: u64 = 64 << 10;
+const AHEAD_BYTES_MAX: u64 = 1 << 20;
 
 /// What a slot says about a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,20 +106,25 @@ impl Slot {
     /// Its bytes at a position of a file that starts with the txn `first`.
     pub(crate) fn encode(&self, first: Zxid, position: u64) -> [u8; SLOT_BYTES as usize] {
         let mut bytes = [0; SLOT_BYTES as usize];
+        self.encode_into(first_crc(first), position, &mut bytes);
+        bytes
+    }
+
+    /// Writes its bytes, which are zeros, at a position of a file whose first txn has this checksum.
+    fn encode_into(&self, first_crc: u32, position: u64, bytes: &mut [u8; SLOT_BYTES as usize]) {
         bytes[..8].copy_from_slice(&self.zxid.0.to_be_bytes());
         bytes[8..16].copy_from_slice(&self.offset.to_be_bytes());
         bytes[16..20].copy_from_slice(&self.payload_bytes.to_be_bytes());
         bytes[20..24].copy_from_slice(&self.adler.to_be_bytes());
         bytes[24..28].copy_from_slice(&self.batch.to_be_bytes());
-        let crc = slot_crc(first, position, &bytes[..28]);
+        let crc = slot_crc(first_crc, position, bytes);
         bytes[28..].copy_from_slice(&crc.to_be_bytes());
-        bytes
     }
 
     /// Reads a slot; `None` if these bytes are none.
     pub(crate) fn decode(first: Zxid, position: u64, bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; SLOT_BYTES as usize] = bytes.try_into().ok()?;
-        if slot_crc(first, position, &bytes[..28]) != u32_at(bytes, 28) {
+        if slot_crc(first_crc(first), position, bytes) != u32_at(bytes, 28) {
             return None;
         }
         Some(Slot {
@@ -124,13 +137,18 @@ impl Slot {
     }
 }
 
-fn slot_crc(first: Zxid, position: u64, content: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    let mut place = [0; 16];
-    place[..8].copy_from_slice(&first.0.to_be_bytes());
-    place[8..].copy_from_slice(&position.to_be_bytes());
-    hasher.update(&place);
-    hasher.update(content);
+/// The checksum of a file's first txn, with which that of each slot begins.
+fn first_crc(first: Zxid) -> u32 {
+    crc32fast::hash(&first.0.to_be_bytes())
+}
+
+/// The checksum of a slot: of the file's first txn, of its position, and of all its bytes but the last four.
+fn slot_crc(first_crc: u32, position: u64, slot: &[u8; SLOT_BYTES as usize]) -> u32 {
+    let mut bytes = [0; 36];
+    bytes[..8].copy_from_slice(&position.to_be_bytes());
+    bytes[8..].copy_from_slice(&slot[..28]);
+    let mut hasher = crc32fast::Hasher::new_with_initial(first_crc);
+    hasher.update(&bytes);
     hasher.finalize()
 }
 
@@ -224,6 +242,8 @@ pub(super) struct OpenTable {
     table_end: u64,
     /// Where the lowest slot starts.
     lowest: u64,
+    /// Zeros were written from here on, for the slots to come.
+    zeroed_from: u64,
     /// The last txn that has a slot.
     last: Zxid,
     batches: u32,
@@ -240,6 +260,7 @@ impl OpenTable {
             previous,
             table_end,
             lowest: table_end,
+            zeroed_from: table_end,
             last: first,
             batches: 0,
             pending: Vec::new(),
@@ -256,6 +277,19 @@ impl OpenTable {
         // The start of an epoch, after which a leader's tree was installed, is not a txn.
         let previous = Some(previous).filter(|it| it.counter() > 0);
         Footer { first, previous, table_end, ended }
+    }
+
+    /// The footer that says what the file holds, and where it goes. All records up to `records_end` are durable.
+    pub(super) fn ended_footer(&self, records_end: u64) -> (u64, [u8; FOOTER_BYTES as usize]) {
+        let &OpenTable { table_end, lowest, last, .. } = self;
+        let records = u32::try_from((table_end - lowest) / SLOT_BYTES).ok();
+        let ended = records.map(|records| EndedFile { records, last, records_end });
+        (table_end, self.footer_with(ended).encode())
+    }
+
+    /// Where the lowest slot starts.
+    pub(super) fn lowest(&self) -> u64 {
+        self.lowest
     }
 
     /// Whether a batch of records that ends there has room for its slots.
@@ -290,13 +324,32 @@ impl OpenTable {
     /// Encodes the slots of records that have become durable, and returns where to write them.
     pub(super) fn encode_pending(&self, bytes: &mut Vec<u8>) -> u64 {
         bytes.clear();
-        let start = self.lowest - self.pending.len() as u64 * SLOT_BYTES;
-        let mut at = start;
-        for slot in self.pending.iter().rev() {
-            bytes.extend_from_slice(&slot.encode(self.first, at));
-            at += SLOT_BYTES;
+        bytes.resize(self.pending.len() * SLOT_BYTES as usize, 0);
+        let start = self.lowest - bytes.len() as u64;
+        let first_crc = first_crc(self.first);
+        let (cells, _) = bytes.as_chunks_mut();
+        let positions = (start..).step_by(SLOT_BYTES as usize);
+        for ((slot, cell), position) in self.pending.iter().rev().zip(cells).zip(positions) {
+            slot.encode_into(first_crc, position, cell);
         }
         start
+    }
+
+    /// Where zeros are to be written before the slots that wait, if anywhere: below them, but not before `start`.
+    pub(super) fn zeros_ahead(&mut self, start: u64) -> Range<u64> {
+        let bytes = self.pending.len() as u64 * SLOT_BYTES;
+        let lowest = self.lowest - bytes;
+        if lowest >= self.zeroed_from {
+            return 0..0;
+        }
+        let from = lowest.saturating_sub(ahead_bytes(bytes)) / ALIGNMENT * ALIGNMENT;
+        self.zeroed_from = from.max(start).min(lowest);
+        self.zeroed_from..lowest
+    }
+
+    /// Where the zeros begin that were written for slots.
+    pub(super) fn zeroed_from(&self) -> u64 {
+        self.zeroed_from
     }
 
     /// The encoded slots are in the file.
@@ -326,6 +379,12 @@ pub(super) fn new_file_bytes(step: u64, batch_bytes: u64, records: u64) -> Optio
     }
     let needed = HEADER_BYTES + batch_bytes + ZEROS_BYTES_MIN + records * SLOT_BYTES + FOOTER_BYTES;
     needed.div_ceil(step).checked_mul(step)?.checked_next_multiple_of(ALIGNMENT)
+}
+
+/// How much is overwritten with zeros in advance when this much is written at a time: little if a server has little to
+/// do, and otherwise so much that it happens with few batches.
+pub(super) fn ahead_bytes(batch_bytes: u64) -> u64 {
+    (16 * batch_bytes).clamp(AHEAD_BYTES_MIN, AHEAD_BYTES_MAX)
 }
 
 /// Where the footer goes in a file that is cut after its records.

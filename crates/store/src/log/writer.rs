@@ -16,6 +16,10 @@
 //! - On a full disk the batch, or its slots, stay buffered, and [`LogWriter::flush`] may be called again when there is
 //!   room. What was written of the batch is cut off, unless the file has a table: then it is overwritten.
 //! - A slot is written only when its record is durable.
+//! - The part of a file that the next batches go to, and that of their slots, is overwritten with zeros in advance. A
+//!   preallocated block has to be marked as written when it is written for the first time, and then a sync waits for
+//!   the file system's journal, too. Sectors of a torn batch may be missing in any order then, which only a table
+//!   tells from damage; so a file without one is not zeroed.
 //! - A file has a table from its beginning or not at all. One with a table never grows: a batch that it has no room
 //!   for goes to a new file.
 //! - Before the first batch of a file counts as flushed, `herdsman.epochs` says that the file exists, and how long it
@@ -32,12 +36,14 @@
 //! one for its first txn.
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use herdsman_proto::Zxid;
 
-use super::table::{OpenTable, Slot, end_table, new_file_bytes};
+use super::ending::ZEROS;
+use super::table::{OpenTable, Slot, ahead_bytes, new_file_bytes};
 use super::{HEADER, HEADER_BYTES};
 use crate::disk::{Disk, WriteFile, is_full, is_out_of_descriptors};
 use crate::epoch::{forget_open_log, note_new_log};
@@ -45,6 +51,8 @@ use crate::names::LogName;
 
 /// Space that must be left in the file before a batch; with less, the file grows.
 const ROOM_BYTES_MIN: u64 = 4096;
+/// Space is freed in units of this, which is what most file systems use.
+const BLOCK_BYTES: u64 = 4096;
 /// Files that may wait for a sync after they were ended without one; beyond this, the oldest is synced at once.
 const UNSYNCED_FILES_MAX: usize = 4;
 /// Slots that may wait for a sync; beyond this, the file is synced at once.
@@ -182,13 +190,12 @@ struct Batch {
 impl Batch {
     fn encode(&mut self, zxid: Zxid, payload: &[u8]) {
         let offset = self.bytes.len();
-        super::encode_record(payload, &mut self.bytes);
-        let (adler, _) = super::parse_head(&self.bytes[offset..]);
+        let adler = super::encode_record(payload, &mut self.bytes);
         self.slots.push(Slot {
             zxid,
             offset: offset as u64,
             payload_bytes: u32::try_from(payload.len()).expect("the length of a record is an int"),
-            adler: u32::try_from(adler).expect("a checksum has 32 bits"),
+            adler,
             batch: 0,
         });
     }
@@ -203,12 +210,40 @@ struct OpenFile {
     /// The file's length as far as we have grown it.
     bytes: u64,
     table: Option<OpenTable>,
+    /// Zeros were written up to here, for the batches to come.
+    zeroed_end: u64,
     /// A batch that did not fit on the disk may have been written up to here.
     dirty_end: u64,
     data_synced: bool,
     name_synced: bool,
     /// It is known beside the epochs.
     noted: bool,
+}
+
+impl OpenFile {
+    /// Writes zeros to a part of the file before the first batch that reaches it, if the file has a table.
+    fn zero_ahead(&mut self, batch_bytes: u64) -> io::Result<()> {
+        let batch_end = self.position + batch_bytes;
+        let Some(table) = self.table.as_ref().filter(|_| batch_end > self.zeroed_end) else {
+            return Ok(());
+        };
+        let end = (batch_end + ahead_bytes(batch_bytes)).next_multiple_of(BLOCK_BYTES);
+        // What the batch covers needs no zeros, and neither does what was zeroed for slots.
+        let end = end.min(table.zeroed_from()).max(batch_end);
+        write_zeros(&mut *self.file, batch_end..end)?;
+        self.zeroed_end = end;
+        Ok(())
+    }
+}
+
+fn write_zeros(file: &mut dyn WriteFile, part: Range<u64>) -> io::Result<()> {
+    let mut at = part.start;
+    while at < part.end {
+        let bytes = usize::try_from(part.end - at).unwrap_or(ZEROS.len()).min(ZEROS.len());
+        file.write_at(at, &ZEROS[..bytes])?;
+        at += bytes as u64;
+    }
+    Ok(())
 }
 
 impl LogWriter {
@@ -334,6 +369,7 @@ impl LogWriter {
                     position: 0,
                     bytes: 0,
                     table: None,
+                    zeroed_end: 0,
                     dirty_end: 0,
                     data_synced: false,
                     name_synced: false,
@@ -426,7 +462,10 @@ impl LogWriter {
             let (position, footer) = table.footer();
             result = open.file.write_at(position, &footer);
         }
-        let result = result.and_then(|()| open.file.write_at(open.position, &self.batch.bytes));
+        let batch_bytes = self.batch.bytes.len() as u64;
+        let result = result
+            .and_then(|()| open.zero_ahead(batch_bytes))
+            .and_then(|()| open.file.write_at(open.position, &self.batch.bytes));
         match result {
             Ok(()) => {
                 if let Some(table) = &mut open.table {
@@ -518,7 +557,10 @@ impl LogWriter {
             return Ok(());
         };
         let position = table.encode_pending(&mut self.slot_bytes);
-        match open.file.write_at(position, &self.slot_bytes) {
+        let zeros = table.zeros_ahead(open.zeroed_end.max(open.position));
+        let written = write_zeros(&mut *open.file, zeros)
+            .and_then(|()| open.file.write_at(position, &self.slot_bytes));
+        match written {
             Ok(()) => {
                 table.pending_written();
                 Ok(())
@@ -569,13 +611,13 @@ impl LogWriter {
         Flushed { last_zxid: self.last_zxid, records, bytes }
     }
 
-    /// Ends the file and frees the unused preallocated space. The table moves to the new end.
+    /// Ends the file and frees the unused preallocated space. A table stays where it is.
     fn close(&mut self) {
         self.roll_wanted = false;
         let Some(mut open) = self.file.take() else {
             return;
         };
-        if let Err(error) = self.cut_to_records(&mut open) {
+        if let Err(error) = self.end_file(&mut open) {
             tracing::warn!(path = %open.path.display(), %error, "log file keeps its padding");
         }
         if open.data_synced && open.name_synced {
@@ -589,8 +631,8 @@ impl LogWriter {
         }
     }
 
-    /// Frees the unused preallocated space, and moves the table there. A table that lacks slots is given up.
-    fn cut_to_records(&mut self, open: &mut OpenFile) -> io::Result<()> {
+    /// Frees the unused preallocated space, and completes the footer. A table that lacks slots is given up.
+    fn end_file(&self, open: &mut OpenFile) -> io::Result<()> {
         let position = open.position;
         let Some(table) = open.table.take().filter(OpenTable::is_complete) else {
             if let Some(dir) = &self.notes_dir {
@@ -602,18 +644,16 @@ impl LogWriter {
             };
         };
         if open.dirty_end > position {
-            let bytes = usize::try_from(open.dirty_end - position).expect("a batch is in memory");
-            open.file.write_at(position, &vec![0; bytes])?;
+            write_zeros(&mut *open.file, position..open.dirty_end)?;
         }
-        let ended = end_table(&*self.disk, &open.path, &mut *open.file, &table, position)?;
-        if let Some(bytes) = ended {
-            if let Err(error) = open.file.sync_data() {
-                self.fail("sync", &open.path, error);
-                return Ok(());
-            }
-            open.file.set_len(bytes)?;
+        let (at, footer) = table.ended_footer(position);
+        open.file.write_at(at, &footer)?;
+        let unused =
+            position.next_multiple_of(BLOCK_BYTES)..table.lowest() / BLOCK_BYTES * BLOCK_BYTES;
+        match unused.is_empty() {
+            true => Ok(()),
+            false => open.file.release(unused),
         }
-        Ok(())
     }
 
     /// Stores the failure: it is final.

@@ -25,6 +25,9 @@ use crate::log::table::txns_before;
 use crate::log::walk::{files_needed, follows_through};
 use crate::names::{LogName, list_logs, list_snapshots};
 
+/// Bytes of records that are read between two checks whether they are still wanted.
+const PIECE_BYTES: usize = 1 << 20;
+
 /// The valid records between two txns.
 pub struct RecordsBetween {
     disk: Arc<dyn Disk>,
@@ -41,6 +44,8 @@ pub struct RecordsBetween {
     /// The last record that was seen.
     last: Option<Zxid>,
     is_done: bool,
+    /// Bytes that were read since the last check whether they are wanted.
+    unchecked_bytes: usize,
 }
 
 /// How far the log is known to be whole.
@@ -94,13 +99,29 @@ pub fn read_records(
         chain,
         last: None,
         is_done: false,
+        unchecked_bytes: 0,
     })
 }
 
 impl RecordsBetween {
     /// The next record; `None` after the last one.
     pub fn next_record(&mut self) -> Result<Option<(Zxid, Bytes)>, RangeError> {
+        self.next_wanted(&|| true)
+    }
+
+    /// The next record; `None` after the last one. Fails with [`RangeError::Stopped`] when it is no longer wanted, which
+    /// is checked before each file and at intervals in it.
+    pub fn next_wanted(
+        &mut self,
+        is_wanted: &dyn Fn() -> bool,
+    ) -> Result<Option<(Zxid, Bytes)>, RangeError> {
         while !self.is_done {
+            if self.file.is_none() || self.unchecked_bytes >= PIECE_BYTES {
+                self.unchecked_bytes = 0;
+                if !is_wanted() {
+                    return Err(RangeError::Stopped);
+                }
+            }
             let Some(file) = &mut self.file else {
                 self.open_next()?;
                 continue;
@@ -112,6 +133,7 @@ impl RecordsBetween {
                 continue;
             };
             let (zxid, payload) = (record.zxid, record.payload);
+            self.unchecked_bytes += payload.len();
             let is_inside = self.after < zxid && zxid < self.before && Some(zxid) > self.last;
             let found = is_inside.then(|| (zxid, Bytes::copy_from_slice(payload)));
             self.see(zxid);

@@ -48,6 +48,26 @@ fn a_part_is_read_across_files() {
     assert_eq!(read(&disk, 15, 25), (numbers(16..=20), false));
 }
 
+/// Whoever asked for it may have gone.
+#[test]
+fn reading_can_be_stopped_in_and_between_files() {
+    let long: Vec<_> = (1..=40).map(|zxid| create(zxid, 100_000)).collect();
+    let disk = server(&[]);
+    disk.put(&log_path(1), log_bytes(&long));
+    disk.put(&log_path(41), log_bytes(&creates(41..=43)));
+    let disk = Arc::new(disk);
+    let stopped_after = |checks_max: usize| {
+        let mut records = read_records(disk.clone(), &dirs(), Zxid(40), Zxid(43)).unwrap();
+        let checks = std::cell::Cell::new(0);
+        let is_wanted = || checks.replace(checks.get() + 1) < checks_max;
+        let first = records.next_wanted(&is_wanted);
+        (matches!(first, Err(RangeError::Stopped)), checks.get())
+    };
+    assert_eq!(stopped_after(0), (true, 1));
+    assert_eq!(stopped_after(2), (true, 3));
+    assert_eq!(stopped_after(100), (false, 5));
+}
+
 #[test]
 fn damage_is_passed_and_breaks_the_part() {
     let disk = server(&[numbers(1..=7), numbers(8..=12)]);

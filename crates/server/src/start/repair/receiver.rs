@@ -83,15 +83,20 @@ impl Receiver for RepairReceiver {
         self.report.clone()
     }
 
-    fn read_records(&self, after: Zxid, before: Zxid, send: &mut SendRecord<'_>) -> Chain {
+    fn read_records(
+        &self,
+        range: (Zxid, Zxid),
+        is_wanted: &dyn Fn() -> bool,
+        send: &mut SendRecord<'_>,
+    ) -> Chain {
         match self.needs_tree {
             Some(Irreparable::MixedHistories) => Chain::Broken,
             // Each record is one of this history, but nothing shows where some are missing.
             Some(Irreparable::WrongTree) => {
-                send_records(&self.disk, &self.dirs, (after, before), send);
+                send_records(&self.disk, &self.dirs, range, is_wanted, send);
                 Chain::Broken
             }
-            _ => send_records(&self.disk, &self.dirs, (after, before), send),
+            _ => send_records(&self.disk, &self.dirs, range, is_wanted, send),
         }
     }
 }

@@ -1,17 +1,11 @@
-//! Ends files with a table: moves the table to the new end, so that nothing of it is lost with the space that is freed.
+//! Cuts files with a table: removes records or a torn write, and writes the table again at the new end.
 //!
 //! **A crash between any two steps** leaves a valid table or none, never one that lacks a slot of a durable record
 //! without saying so. A file system may write zeros behind the new end of a file, up to the end of its block, before
-//! the new length is durable, so a cut can take a part of the old table.
-//! - [`end_table`] ends the file that is being written: the new table is written between the records and the old one,
-//!   and the old footer says that the file is ended. After a sync the file is cut. *Crash before the sync:* the old
-//!   table is complete; what is there of the new one is recognized as left over. *Crash after it:* whichever of the
-//!   two footers is left says what the file holds. If the new table would overlap the old one, the file keeps its
-//!   length, and only the footer is replaced.
-//! - [`cut_file`] removes records or a torn write. First the old footer says where the file is going to end, and the
-//!   slots of records that are removed are overwritten, so that nothing claims them; then the file is cut; then the
-//!   new table is appended. Each of these steps is durable before the next. *Crash:* the old footer, none, or the new
-//!   one; records that stay are never touched.
+//! the new length is durable, so a cut can take a part of the old table. First the old footer says where the file is
+//! going to end, and the slots of records that are removed are overwritten, so that nothing claims them; then the file
+//! is cut; then the new table is appended. Each of these steps is durable before the next. *Crash:* the old footer,
+//! none, or the new one; records that stay are never touched.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -20,71 +14,14 @@ use std::path::Path;
 use herdsman_proto::Zxid;
 
 use super::scan::scan;
-use super::{
-    EndedFile, FOOTER_BYTES, Footer, OpenTable, SLOT_BYTES, Slot, compact_table_end, slots_bytes,
-};
+use super::{EndedFile, FOOTER_BYTES, Footer, SLOT_BYTES, Slot, compact_table_end, slots_bytes};
 use crate::disk::{Disk, ReadFile, TolerantDisk, WriteFile, is_full};
 use crate::log::HEADER_BYTES;
-use crate::log::ending::read_exactly;
 use crate::log::search::record_at;
 use crate::names::LogName;
 
-/// Slots that are copied at a time.
-const COPIED_SLOTS: u64 = 2048;
 /// A file with more records loses its table when it is cut. A file of 64 MiB has fewer.
 const CUT_SLOTS_MAX: usize = 1 << 20;
-
-/// Ends the table of a file with durable records up to `records_end`. Returns the length to which the file can be cut
-/// after a sync, if it can.
-pub(in crate::log) fn end_table(
-    disk: &dyn Disk,
-    path: &Path,
-    file: &mut dyn WriteFile,
-    table: &OpenTable,
-    records_end: u64,
-) -> io::Result<Option<u64>> {
-    let OpenTable { table_end: old_end, lowest, last, .. } = *table;
-    let records = (old_end - lowest) / SLOT_BYTES;
-    let ended = u32::try_from(records).ok();
-    let ended = ended.map(|records| EndedFile { records, last, records_end });
-    let footer = table.footer_with(ended);
-    let new_end = compact_table_end(records_end, records);
-    if new_end + FOOTER_BYTES > lowest {
-        file.write_at(old_end, &footer.encode())?;
-        return Ok(None);
-    }
-    move_slots(disk, path, file, table, old_end - new_end)?;
-    file.write_at(new_end, &Footer { table_end: new_end, ..footer }.encode())?;
-    file.write_at(old_end, &footer.encode())?;
-    Ok(Some(new_end + FOOTER_BYTES))
-}
-
-/// Copies all slots to a place closer to the records.
-fn move_slots(
-    disk: &dyn Disk,
-    path: &Path,
-    file: &mut dyn WriteFile,
-    table: &OpenTable,
-    moved_by: u64,
-) -> io::Result<()> {
-    let source = disk.open_read(path)?;
-    let mut chunk = Vec::new();
-    let mut chunk_end = table.table_end;
-    while chunk_end > table.lowest {
-        let from = chunk_end.saturating_sub(COPIED_SLOTS * SLOT_BYTES).max(table.lowest);
-        chunk.resize(usize::try_from(chunk_end - from).expect("a few slots"), 0);
-        read_exactly(&*source, from, &mut chunk)?;
-        for (index, bytes) in chunk.chunks_exact_mut(SLOT_BYTES as usize).enumerate() {
-            let position = from + index as u64 * SLOT_BYTES;
-            let slot = Slot::decode(table.first, position, bytes)
-                .ok_or_else(|| io::Error::other("a slot of its table cannot be read back"))?;
-            bytes.copy_from_slice(&slot.encode(table.first, position - moved_by));
-        }
-        file.write_at(from - moved_by, &chunk)?;
-        chunk_end = from;
-    }
-    Ok(())
-}
 
 /// Cuts a log file after a record, durably, and its table with it. No writer may be open on it.
 pub(crate) fn cut_file(disk: &dyn Disk, path: &Path, records_end: u64) -> io::Result<()> {

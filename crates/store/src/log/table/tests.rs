@@ -42,6 +42,11 @@ impl Sample {
         if form == Form::Ended {
             log.roll();
         }
+        drop(log);
+        if form == Form::Cut {
+            let records_end = log_bytes(&entries).len() as u64;
+            cut_file(&disk, &log_path(zxids[0]), records_end).unwrap();
+        }
         Sample::of(&disk, entries)
     }
 
@@ -101,11 +106,13 @@ impl Sample {
 pub(super) enum Form {
     /// Preallocated, being written.
     Open,
-    /// Ended: short.
+    /// Ended, with its table where it was.
     Ended,
+    /// Cut to its records, with its table behind them.
+    Cut,
 }
 
-pub(super) const FORMS: [Form; 2] = [Form::Open, Form::Ended];
+pub(super) const FORMS: [Form; 3] = [Form::Open, Form::Ended, Form::Cut];
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Break {
@@ -230,17 +237,23 @@ fn the_bytes_of_the_table() {
     assert_eq!(slot(16352), format!("{}{previous}628711eb", "00".repeat(16)));
     assert!(content[0x121..16224].iter().all(|byte| *byte == 0));
     log.roll();
-    let ended = disk.content(&log_path(0x5_0000_0001)).unwrap();
-    assert_eq!(ended.len(), 576);
-    let footer = format!("4852445441424c45{}{}{zxid}{:016x}", "00000001", "00000003", 512);
-    assert_eq!(hex(&ended[512..544]), footer);
     let last = format!("{}{:016x}", "0000000500000003", 0x121);
-    assert_eq!(hex(&ended[544..572]), format!("{last}{previous}"));
-    assert_eq!(ended[..0x121], content[..0x121]);
-    assert!(ended[0x121..416].iter().all(|byte| *byte == 0));
+    let ended = disk.content(&log_path(0x5_0000_0001)).unwrap();
+    let footer = format!("4852445441424c45{}{}{zxid}{:016x}", "00000001", "00000003", 16320);
+    assert_eq!(hex(&ended[16320..16352]), footer);
+    assert_eq!(hex(&ended[16352..16380]), format!("{last}{previous}"));
+    assert_eq!((ended.len(), &ended[..16320]), (16384, &content[..16320]));
+    cut_file(&disk, &log_path(0x5_0000_0001), 0x121).unwrap();
+    let cut = disk.content(&log_path(0x5_0000_0001)).unwrap();
+    assert_eq!(cut.len(), 576);
+    let footer = format!("4852445441424c45{}{}{zxid}{:016x}", "00000001", "00000003", 512);
+    assert_eq!(hex(&cut[512..544]), footer);
+    assert_eq!(hex(&cut[544..572]), format!("{last}{previous}"));
+    assert_eq!(cut[..0x121], content[..0x121]);
+    assert!(cut[0x121..416].iter().all(|byte| *byte == 0));
     // The same slots, elsewhere.
-    assert_eq!(ended[416..444], content[16224..16252]);
-    assert_ne!(ended[444..448], content[16252..16256]);
+    assert_eq!(cut[416..440], content[16224..16248]);
+    assert_ne!(cut[444..448], content[16252..16256]);
 }
 
 #[test]
@@ -343,7 +356,12 @@ fn the_decision_table() {
 /// An ended file says what it held, so a slot is not needed to know that a record was written.
 #[test]
 fn an_ended_file_has_no_torn_writes() {
-    let whole = sample(Form::Ended);
+    for form in [Form::Ended, Form::Cut] {
+        check_nothing_is_torn(&sample(form));
+    }
+}
+
+fn check_nothing_is_torn(whole: &Sample) {
     for how in BREAKS {
         for index in 0..6 {
             for slots_gone in index..=6 {
@@ -573,7 +591,7 @@ fn random_bytes_never_panic() {
         seed >> 8
     };
     for _ in 0..3000 {
-        let mut sample = sample(FORMS[random() as usize % 2]);
+        let mut sample = sample(FORMS[random() as usize % 3]);
         for _ in 0..random() % 5 {
             let areas = [0..sample.starts[6], sample.table.0..sample.content.len()];
             let area = areas[random() as usize % 2].clone();
@@ -596,32 +614,61 @@ fn random_bytes_never_panic() {
     }
 }
 
-/// A batch that the file has no room for starts a new one, and the full one keeps its table where it is.
+/// A batch that the file has no room for starts a new one, and the full one keeps its table where it is. What is zeroed in
+/// advance, for records and for slots, is never something that was written before.
 #[test]
 fn a_full_file_is_left() {
-    let disk = disk();
-    let mut log = writer(&disk, Zxid::ZERO);
-    let mut last = 0;
-    while disk.content(&log_path(1)).is_none_or(|content| content.len() == 16 << 10) && last < 5000
-    {
-        write_batch(&mut log, last + 1, last + 3);
-        last += 3;
-        if names(&disk).len() > 1 {
-            break;
+    for file_bytes in [16 << 10, 512 << 10] {
+        let disk = disk();
+        let options = LogOptions { pre_alloc_bytes: file_bytes as u64, ..OPTIONS };
+        let mut log = LogWriter::new(std::sync::Arc::new(disk.clone()), DIR, Zxid::ZERO, options);
+        let (mut last, mut batch) = (0, 0);
+        while names(&disk).len() < 2 {
+            batch = 1 + (7 * batch + 3) % 20;
+            write_batch(&mut log, last + 1, last + batch);
+            last += batch;
         }
+        let content = disk.content(&log_path(1)).unwrap();
+        let zxids = apache_zxids(&content);
+        assert_eq!(content.len(), file_bytes);
+        assert_eq!(zxids, (1..=last - batch).collect::<Vec<_>>());
+        assert_eq!(
+            read_file(&disk, 1),
+            Reading { good: zxids.clone(), is_complete: true, ..Reading::default() }
+        );
+        let (table_end, footer) = (file_bytes - 64, &content[file_bytes - 64..]);
+        let ended = Footer::decode(table_end as u64, footer).unwrap().ended.unwrap();
+        assert_eq!((ended.records as usize, ended.last), (zxids.len(), Zxid(last - batch)));
+        for (index, zxid) in zxids.iter().enumerate() {
+            let at = table_end - 32 * (index + 1);
+            let slot = Slot::decode(Zxid(1), at as u64, &content[at..at + 32]);
+            assert_eq!(slot.map(|slot| slot.zxid.0), Some(*zxid));
+        }
+        assert_eq!(read_file(&disk, last - batch + 1).good.len(), batch as usize);
     }
-    let content = disk.content(&log_path(1)).unwrap();
-    let zxids = apache_zxids(&content);
-    assert_eq!(content.len(), 16 << 10);
-    assert_eq!(zxids, (1..=last - 3).collect::<Vec<_>>());
-    assert_eq!(
-        read_file(&disk, 1),
-        Reading { good: zxids.clone(), is_complete: true, ..Reading::default() }
-    );
-    let footer = Footer::decode(16320, &content[16320..]).unwrap();
-    let ended = footer.ended.unwrap();
-    assert_eq!((ended.records as usize, ended.last), (zxids.len(), Zxid(last - 3)));
-    assert_eq!(read_file(&disk, last - 2).good, [last - 2, last - 1, last]);
+}
+
+/// Few batches write zeros: what is zeroed once lasts for several.
+#[test]
+fn slots_are_zeroed_in_advance() {
+    let mut table = OpenTable::new((Zxid::ZERO, Zxid(1)), 4 << 20);
+    let slot = Slot { zxid: Zxid(1), offset: 0, payload_bytes: 40, adler: 0, batch: 0 };
+    let (mut zeroed, mut zeroed_from) = (0, table.lowest());
+    for _ in 0..200 {
+        table.add_batch(16, &[slot; 64]);
+        let lowest = table.lowest() - 64 * SLOT_BYTES;
+        let zeros = table.zeros_ahead(1 << 20);
+        if !zeros.is_empty() {
+            assert!(zeros.end == lowest && zeros.start % ALIGNMENT == 0 && lowest < zeroed_from);
+            (zeroed, zeroed_from) = (zeroed + 1, zeros.start);
+        }
+        assert_eq!(table.zeroed_from(), zeroed_from);
+        table.pending_written();
+    }
+    assert!((5..20).contains(&zeroed), "{zeroed}");
+    // Not before the records.
+    table.add_batch(16, &vec![slot; 40_000]);
+    assert_eq!(table.zeros_ahead(2 << 20).start, 2 << 20);
 }
 
 /// A first batch that one step does not hold gets several.

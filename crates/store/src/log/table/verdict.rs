@@ -83,6 +83,12 @@ pub(crate) fn txns_before<'a>(
     files.iter().filter_map(move |name| txn_before_table(disk, &name.path(dir)).ok().flatten())
 }
 
+/// Where the records of a file end, if it says so, or else the file.
+pub(in crate::log) fn content_bytes(file: &dyn ReadFile, file_bytes: u64) -> io::Result<u64> {
+    let ended = read_footer(file, file_bytes)?.and_then(|footer| footer.ended);
+    Ok(ended.map_or(file_bytes, |ended| ended.records_end))
+}
+
 /// The footer in the last bytes of a file.
 pub(super) fn read_footer(file: &dyn ReadFile, file_bytes: u64) -> io::Result<Option<Footer>> {
     let Some(position) = file_bytes.checked_sub(super::FOOTER_BYTES) else {
