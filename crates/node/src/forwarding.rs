@@ -296,10 +296,12 @@ impl Forwarding {
         self.attached.get(&session).map(|attached| attached.conn)
     }
 
-    /// Forgets a closed connection; requests still in its queue get no reply.
+    /// Forgets a closed connection of a session; requests still in its queue get no reply.
     pub fn detach(&mut self, session: SessionId, conn: ConnId) {
         for waiting in [&mut self.opening, &mut self.reviving] {
-            waiting.retain(|_, pending| pending.conn != conn);
+            if waiting.get(&session).is_some_and(|pending| pending.conn == conn) {
+                waiting.remove(&session);
+            }
         }
         if self.conn(session) == Some(conn) {
             self.attached.remove(&session);
