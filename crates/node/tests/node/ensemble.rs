@@ -303,7 +303,7 @@ fn a_leader_that_leaves_proposes_nothing() {
     // A session is due, and the epoch has no more zxids.
     member.node.step(at(60_000), Input::Tick, &member.tree, &mut out);
     assert!(!member.node.serves_clients());
-    member.node.apply(&mut member.tree, 10, &mut out);
+    member.node.apply(at(60_000), &mut member.tree, 10, &mut out);
 }
 
 fn at(ms: u64) -> Now {

@@ -62,7 +62,8 @@ impl World {
             let answered = process.node.answers();
             let txns =
                 if self.plan.applied_late_per_mille > 0 { self.random.index(4) + 1 } else { 1 };
-            process.node.apply(&mut process.tree, txns, &mut out);
+            let now = self.servers[place].clock.now(self.now_ms);
+            process.node.apply(now, &mut process.tree, txns, &mut out);
             if answered || process.node.answers() {
                 self.observe(place, &mut process);
             }
