@@ -125,6 +125,9 @@ impl Node {
         if let Ok(Some(SessionOwner::Conn(conn))) = before {
             out.close(conn, CloseReason::SessionMoved);
         }
+        if before.is_err() {
+            self.rule_out(session, out);
+        }
         let packet = QuorumPacket::Revalidated { session, valid: before.is_ok() };
         out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
     }
@@ -185,7 +188,8 @@ impl Node {
     ) {
         let Ok(timeout_ms) = JuteReader::new(body).int() else { return };
         // An upgrade that arrives after the session's end must not open it again.
-        if self.sessions.get(session).is_some_and(|session| session.closing) {
+        let is_closing = self.sessions.get(session).is_some_and(|session| session.closing);
+        if is_closing || self.sessions.has_ended(session) {
             return;
         }
         let owner = Some(SessionOwner::Learner(link));
