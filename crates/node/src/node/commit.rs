@@ -54,6 +54,7 @@ impl Node {
                 other => self.answer(other, tree, out),
             }
         }
+        self.answer_questions(now, tree, out);
         self.applied_in_ensemble(now, tree, out);
     }
 

@@ -8,9 +8,7 @@ use std::ops::ControlFlow;
 
 use herdsman_node::{Input, Node, Now, Output, Outputs, membership_in};
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{
-    JuteReader, OpCode, QuorumPacket, ServerId, ServerState, SessionId, Txn, Zxid,
-};
+use herdsman_proto::{QuorumPacket, ServerId, ServerState, Txn, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::log::LogStorage;
 use herdsman_zab::quorum::Electorate;
@@ -227,8 +225,7 @@ impl World {
         for output in rest {
             if let Output::Peer(PeerOutput::Append { zxid, payload, .. }) = output {
                 let hash = fingerprint(&payload);
-                let closes = closed_by(&payload);
-                self.report(&Fact::Proposed { place, zxid, hash, closes });
+                self.report(&Fact::Proposed { place, zxid, hash });
             }
         }
     }
@@ -327,8 +324,7 @@ impl World {
         let hash = self.servers[place].mirror.push(zxid, payload.clone());
         self.note(|| format!("{place} logs {zxid}"));
         if process.node.zab().map(Zab::state) == Some(ServerState::Leading) {
-            let closes = closed_by(&payload);
-            self.report(&Fact::Proposed { place, zxid, hash, closes });
+            self.report(&Fact::Proposed { place, zxid, hash });
             if let Some(membership) = membership_in(&payload) {
                 let observing = self.observing();
                 self.report(&Fact::MembershipProposed {
@@ -373,10 +369,4 @@ impl World {
     pub(super) fn remark(&mut self, place: ServerIndex, words: String) {
         self.servers[place].notes.push(words);
     }
-}
-
-/// The session that a txn ends.
-fn closed_by(payload: &[u8]) -> Option<SessionId> {
-    let (header, op) = Entry::decode_header(&mut JuteReader::new(payload)).ok()?;
-    (op == OpCode::CloseSession.code()).then_some(header.session)
 }
