@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use herdsman_proto::limits::PING_SESSIONS_MAX;
-use herdsman_proto::{ErrorCode, Id, SessionId, Xid, Zxid};
+use herdsman_proto::txn::Entry;
+use herdsman_proto::{ErrorCode, Id, OpCode, SessionId, Txn, Xid, Zxid};
 use herdsman_zab::LinkId;
 
 use crate::io::ConnId;
@@ -82,9 +83,31 @@ pub enum QueuedRequest {
     },
 }
 
+/// A txn, as far as it shows which request it answers.
+#[derive(Clone, Copy, Debug)]
+pub struct AppliedTxn {
+    session: SessionId,
+    cxid: i32,
+    ends_session: bool,
+}
+
+impl From<&Entry> for AppliedTxn {
+    fn from(entry: &Entry) -> Self {
+        let ends_session = matches!(entry.txn, Txn::CloseSession { .. });
+        AppliedTxn { session: entry.header.session, cxid: entry.header.cxid, ends_session }
+    }
+}
+
 impl QueuedRequest {
     fn is_write(&self, number: i32) -> bool {
         matches!(self, QueuedRequest::Write { cxid, .. } if *cxid == number)
+    }
+
+    /// Whether this txn answers it. The end of a session that has expired has the cxid 0, which a client may also use
+    /// for its first write.
+    fn is_answered_by(&self, txn: AppliedTxn) -> bool {
+        let QueuedRequest::Write { origin, cxid } = self else { return false };
+        *cxid == txn.cxid && (!txn.ends_session || origin.op == OpCode::CloseSession)
     }
 
     /// Whether it can be answered once it is at the front of its queue.
@@ -273,10 +296,12 @@ impl Forwarding {
         self.attached.get(&session).map(|attached| attached.conn)
     }
 
-    /// Forgets a closed connection; requests still in its queue get no reply.
+    /// Forgets a closed connection of a session; requests still in its queue get no reply.
     pub fn detach(&mut self, session: SessionId, conn: ConnId) {
         for waiting in [&mut self.opening, &mut self.reviving] {
-            waiting.retain(|_, pending| pending.conn != conn);
+            if waiting.get(&session).is_some_and(|pending| pending.conn == conn) {
+                waiting.remove(&session);
+            }
         }
         if self.conn(session) == Some(conn) {
             self.attached.remove(&session);
@@ -331,11 +356,11 @@ impl Forwarding {
 
     /// Marks the syncs as done that precede a write whose txn is about to be applied: the leader received them
     /// first, so the txns that they wait for have smaller zxids.
-    pub fn reach_write(&mut self, session: SessionId, cxid: i32) {
-        let Some(attached) = self.attached.get_mut(&session) else { return };
+    pub fn reach_write(&mut self, txn: AppliedTxn) {
+        let Some(attached) = self.attached.get_mut(&txn.session) else { return };
         let is_write = |request: &QueuedRequest| matches!(request, QueuedRequest::Write { .. });
         let Some(next) = attached.queue.iter().position(is_write) else { return };
-        if !attached.queue[next].is_write(cxid) {
+        if !attached.queue[next].is_answered_by(txn) {
             return;
         }
         for request in attached.queue.iter_mut().take(next) {
@@ -346,15 +371,11 @@ impl Forwarding {
     }
 
     /// Takes the write whose txn is applied, if it was requested here.
-    pub fn take_write(&mut self, session: SessionId, cxid: i32) -> Option<RequestOrigin> {
-        let queue = &mut self.attached.get_mut(&session)?.queue;
-        match queue.front() {
-            Some(QueuedRequest::Write { origin, cxid: first }) if *first == cxid => {
-                let origin = *origin;
-                queue.pop_front();
-                Some(origin)
-            }
-            _ => None,
+    pub fn take_write(&mut self, txn: AppliedTxn) -> Option<RequestOrigin> {
+        let queue = &mut self.attached.get_mut(&txn.session)?.queue;
+        match queue.pop_front_if(|request| request.is_answered_by(txn))? {
+            QueuedRequest::Write { origin, .. } => Some(origin),
+            _ => unreachable!("txns answer writes"),
         }
     }
 

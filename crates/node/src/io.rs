@@ -207,6 +207,8 @@ pub enum CloseReason {
     },
     /// The session expired while the client was connected.
     SessionExpired,
+    /// The session's end is proposed and not committed: it may still go on under another leader.
+    SessionEnding,
     /// The client closed its session.
     SessionClosed,
     /// The session continues on another connection.

@@ -21,6 +21,7 @@ pub mod io;
 pub mod node;
 pub mod passwords;
 pub mod pending;
+pub mod questions;
 pub mod reads;
 pub mod reconfig;
 pub mod sessions;

@@ -27,6 +27,7 @@ use crate::forwarding::Forwarding;
 use crate::io::{ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState};
 use crate::passwords::SessionPasswords;
 use crate::pending::{InFlight, Pending, RequestOrigin};
+use crate::questions::Questions;
 use crate::sessions::{SessionOwner, Sessions};
 use crate::sweeper::{SweepSettings, Sweeper};
 use ensemble::Ensemble;
@@ -117,6 +118,8 @@ enum Role {
         sweeper: Sweeper,
         /// Ends sessions that own very many ephemerals.
         closing: ClosingSessions,
+        /// Questions of learners about sessions, which are answered later.
+        questions: Questions,
     },
     /// Forwards them to the leader.
     Learning(Box<Forwarding>),
@@ -128,7 +131,11 @@ impl Role {
     /// Begins to decide: nothing is found to sweep yet, and no session is ending.
     fn deciding(sweep: SweepSettings, now: Now) -> Role {
         let sweeper = Sweeper::new(sweep, now.monotonic_ms);
-        Role::Deciding { sweeper, closing: ClosingSessions::default() }
+        Role::Deciding {
+            sweeper,
+            closing: ClosingSessions::default(),
+            questions: Questions::default(),
+        }
     }
 }
 
@@ -222,7 +229,7 @@ impl Node {
         let peers = self.zab().and_then(Zab::next_deadline);
         let own = match &self.role {
             Role::Idle { .. } => [self.read_only_at(), None, None],
-            Role::Deciding { sweeper, closing } if self.storage == StorageState::Writable => {
+            Role::Deciding { sweeper, closing, .. } if self.storage == StorageState::Writable => {
                 [self.sessions.next_deadline(), sweeper.next_deadline(), closing.next_deadline()]
             }
             Role::Deciding { .. } => [None; 3],

@@ -434,8 +434,8 @@ impl Core {
             let State { node, out, to_wake } = &mut *state;
             let mut tree = self.tree.write();
             match self.audit {
-                None => node.apply(&mut tree, TXNS_PER_GUARD, out),
-                Some(_) => apply_audited(node, &mut tree, out, &mut ended),
+                None => node.apply(self.clock.now(), &mut tree, TXNS_PER_GUARD, out),
+                Some(_) => apply_audited(self.clock.now(), node, &mut tree, out, &mut ended),
             }
             rounds += 1;
             let has_had_its_turn = out.is_large() || rounds % ROUNDS_PER_TURN == 0;
@@ -600,6 +600,7 @@ impl Core {
 /// Applies as many txns as without an audit log, but one at a time: what the end of a session deletes
 /// is known only just before it is applied.
 fn apply_audited(
+    now: Now,
     node: &mut Node,
     tree: &mut Tree,
     out: &mut Outputs,
@@ -608,7 +609,7 @@ fn apply_audited(
     for _ in 0..TXNS_PER_GUARD {
         let end = node.next_txn().and_then(|entry| audit::session_end(entry, tree));
         let before = tree.last_zxid();
-        node.apply(tree, 1, out);
+        node.apply(now, tree, 1, out);
         // The txn is not applied yet if reads come first.
         if tree.last_zxid() > before {
             ended.extend(end);

@@ -48,8 +48,6 @@ pub enum Fact<'a> {
         zxid: Zxid,
         /// Fingerprint of its bytes.
         hash: u64,
-        /// The session that it ends, or whose end it begins.
-        closes: Option<SessionId>,
     },
     /// A server leads.
     Established {

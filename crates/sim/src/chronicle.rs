@@ -350,17 +350,18 @@ pub fn content(tree: &Tree) -> BTreeMap<String, Vec<u8>> {
         sessions.put_int(*timeout_ms);
     }
     let mut content = BTreeMap::from([("sessions".to_owned(), sessions)]);
-    let mut add = |path: &str, data: Option<&[u8]>, _: i64, stat: &StatPersisted| {
-        // Each server fills that in from its own configuration, without a txn.
-        if path != herdsman_proto::path::CONFIG {
-            let mut node = Vec::new();
-            node.put_buffer(data);
-            stat.encode(&mut node);
-            let acl = view(tree, path).map(|view| view.acl).unwrap_or_default();
-            node.put_vector(&acl, |out, entry| entry.encode(out));
-            content.insert(path.to_owned(), node);
-        }
-    };
+    let mut add =
+        |path: &str, data: Option<&[u8]>, _: i64, stat: &herdsman_proto::StatPersisted| {
+            // Each server fills that in from its own configuration, without a txn.
+            if path != herdsman_proto::path::CONFIG {
+                let mut node = Vec::new();
+                node.put_buffer(data);
+                stat.encode(&mut node);
+                let acl = view(tree, path).map(|view| view.acl).unwrap_or_default();
+                node.put_vector(&acl, |out, entry| entry.encode(out));
+                content.insert(path.to_owned(), node);
+            }
+        };
     while dump.step(tree, usize::MAX, &mut add) {}
     content
 }

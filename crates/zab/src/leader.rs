@@ -326,7 +326,7 @@ impl Leader {
     }
 
     /// Disconnects a learner.
-    fn dismiss(&mut self, link: LinkId, reason: CloseReason, out: &mut Vec<Output>) {
+    pub fn dismiss(&mut self, link: LinkId, reason: CloseReason, out: &mut Vec<Output>) {
         self.forget(link);
         out.push(Output::Close { link, reason });
     }

@@ -253,6 +253,14 @@ impl Zab {
         }
     }
 
+    /// Closes the link of a learner that has too many requests pending.
+    pub fn dismiss_learner(&mut self, link: LinkId, out: &mut Vec<Output>) {
+        if let Role::Leading(leader) = &mut self.role {
+            leader.dismiss(link, CloseReason::TooMany, out);
+            self.follow_membership();
+        }
+    }
+
     /// Begins to check whether this server still leads; [`Output::CheckPassed`] reports that it does.
     pub fn begin_check(&mut self, out: &mut Vec<Output>) -> Check {
         let Role::Leading(leader) = &mut self.role else {

@@ -7,6 +7,7 @@ use super::{Node, Role};
 use crate::closing::CloseRequest;
 use crate::io::{ConnId, Now, Outputs};
 use crate::pending::Pending;
+use crate::sessions::SessionScope;
 
 impl Node {
     /// Ends sessions that own ephemerals but are not open, because their end was lost with the end of a log, and
@@ -41,6 +42,17 @@ impl Node {
             let entry = self.overlay.prepare_session_ending(tree, header);
             self.propose(now, entry, out, |entry| Pending::Txn { entry, origin: None });
         }
+    }
+
+    /// Whether a txn that ends this session, or begins to, is proposed and not yet applied. A leader without a quorum
+    /// proposes ends that are never agreed on, and then the next leader has the session open. So until it is applied,
+    /// the session is not resumed, and no client is told that it has expired.
+    pub(super) fn awaits_end(&self, session: SessionId, tree: &Tree) -> bool {
+        let is_proposed = self
+            .sessions
+            .get(session)
+            .is_some_and(|session| session.closing && session.scope == SessionScope::Global);
+        is_proposed && !tree.is_ending(session)
     }
 
     /// Whether this connection has closed its session and waits for the last txn of its end.

@@ -8,7 +8,7 @@ use herdsman_tree::acl_list::ProvenIds;
 use herdsman_tree::{Events, Outcome, Tree, read};
 
 use super::{Conn, Node, Role};
-use crate::io::{Answered, CloseReason, ConnId, Output, Outputs};
+use crate::io::{Answered, CloseReason, ConnId, Now, Output, Outputs};
 use crate::pending::{Pending, RequestOrigin};
 use crate::reads;
 
@@ -20,7 +20,7 @@ impl Node {
     /// becomes large: readers wait meanwhile. The driver delivers `out` before it lets readers see the tree again: an
     /// event must reach its watcher before any read that shows the change. The caller passes an empty `out`, or
     /// possibly nothing is applied.
-    pub fn apply(&mut self, tree: &mut Tree, txns_max: usize, out: &mut Outputs) {
+    pub fn apply(&mut self, now: Now, tree: &mut Tree, txns_max: usize, out: &mut Outputs) {
         self.answer_postponed(tree, out);
         let mut changes = 0;
         for _ in 0..txns_max {
@@ -54,7 +54,8 @@ impl Node {
                 other => self.answer(other, tree, out),
             }
         }
-        self.applied_in_ensemble(tree, out);
+        self.answer_questions(now, tree, out);
+        self.applied_in_ensemble(now, tree, out);
     }
 
     fn apply_txn(

@@ -55,8 +55,12 @@ impl Node {
         if let Err(reason) = self.check_password(&request, old, out) {
             return refuse_session(conn, read_only, reason, out);
         }
+        if self.awaits_end(session, tree) {
+            return out.close(conn, CloseReason::SessionEnding);
+        }
         let owner = SessionOwner::Conn(conn);
         if self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms).is_err() {
+            self.rule_out(session, out);
             return refuse_session(conn, read_only, CloseReason::SessionInvalid, out);
         }
         self.conns.insert(conn, Conn { session, ids, numbering: self.numbering_again() });

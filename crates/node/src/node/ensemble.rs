@@ -31,7 +31,7 @@ pub(super) struct Ensemble {
     /// Actions that agreement has just requested.
     pub(super) asked: Vec<PeerOutput>,
     /// A role that begins once everything that is committed by then is applied.
-    upcoming: Option<(RoleStatus, Now)>,
+    upcoming: Option<RoleStatus>,
     /// Requests of learners to a leader whose role has not begun yet. A driver applies what is committed after
     /// every batch of inputs, so these are few.
     deferred: Vec<(LinkId, QuorumPacket)>,
@@ -45,7 +45,7 @@ pub(super) struct Ensemble {
 impl Ensemble {
     /// Keeps a learner's packet until this leader's role begins; returns it if this server is not about to lead.
     pub(super) fn defer(&mut self, link: LinkId, packet: QuorumPacket) -> Option<QuorumPacket> {
-        if !matches!(self.upcoming, Some((RoleStatus::Leading { .. }, _))) {
+        if !matches!(self.upcoming, Some(RoleStatus::Leading { .. })) {
             return Some(packet);
         }
         self.deferred.push((link, packet));
@@ -266,7 +266,7 @@ impl Node {
         ensemble.deferred.clear();
         ensemble.upcoming = match status {
             RoleStatus::Looking => None,
-            other => Some((other, now)),
+            other => Some(other),
         };
         if status == RoleStatus::Looking {
             if self.has_committed() {
@@ -331,7 +331,7 @@ impl Node {
     }
 
     /// Continues after txns were applied: a new role may begin, and syncs may be done.
-    pub(super) fn applied_in_ensemble(&mut self, tree: &mut Tree, out: &mut Outputs) {
+    pub(super) fn applied_in_ensemble(&mut self, now: Now, tree: &mut Tree, out: &mut Outputs) {
         if self.has_committed() || self.has_postponed() {
             return;
         }
@@ -341,7 +341,7 @@ impl Node {
         if let Some(since) = ensemble.leaving.take() {
             self.leave_role(since, out);
         }
-        if let Some((status, now)) = upcoming {
+        if let Some(status) = upcoming {
             self.begin_role(status, now, tree, out);
         }
         self.answer_done_syncs(tree, out);

@@ -97,7 +97,7 @@ impl Node {
                 self.take_request(now, link, &request, tree, out);
             }
             QuorumPacket::Revalidate { session, timeout_ms } => {
-                self.revalidate(now, link, session, timeout_ms, out);
+                self.revalidate(now, link, session, timeout_ms, tree, out);
             }
             QuorumPacket::Ping { touched, .. } => {
                 for (session, _) in touched {
@@ -108,7 +108,55 @@ impl Node {
         }
     }
 
+    /// Answers a learner that asks whether a session is open, or notes the question: see [`crate::questions`].
     fn revalidate(
+        &mut self,
+        now: Now,
+        link: LinkId,
+        session: SessionId,
+        timeout_ms: i32,
+        tree: &Tree,
+        out: &mut Outputs,
+    ) {
+        let awaits_end = self.awaits_end(session, tree);
+        let Role::Deciding { questions, .. } = &mut self.role else { return };
+        if !awaits_end && !questions.has_any_of(link) {
+            return self.answer_question(now, link, session, timeout_ms, out);
+        }
+        if questions.push(link, session, timeout_ms).is_err()
+            && let Some(Ensemble { zab, asked, .. }) = &mut self.ensemble
+        {
+            zab.dismiss_learner(link, asked);
+            self.carry_out(now, out);
+        }
+    }
+
+    /// Answers the questions of learners that wait for nothing more.
+    pub(super) fn answer_questions(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        let Role::Deciding { questions, .. } = &mut self.role else { return };
+        for link in questions.links() {
+            self.answer_questions_of(link, now, tree, out);
+        }
+    }
+
+    fn answer_questions_of(&mut self, link: LinkId, now: Now, tree: &Tree, out: &mut Outputs) {
+        let is_linked = self.zab().is_some_and(|zab| zab.is_active_learner(link));
+        while let Role::Deciding { questions, .. } = &mut self.role {
+            if !is_linked {
+                return questions.forget(link);
+            }
+            let Some((session, timeout_ms)) = questions.first(link) else { return };
+            if self.awaits_end(session, tree) {
+                return;
+            }
+            if let Role::Deciding { questions, .. } = &mut self.role {
+                questions.pop(link);
+            }
+            self.answer_question(now, link, session, timeout_ms, out);
+        }
+    }
+
+    fn answer_question(
         &mut self,
         now: Now,
         link: LinkId,
@@ -124,6 +172,9 @@ impl Node {
         };
         if let Ok(Some(SessionOwner::Conn(conn))) = before {
             out.close(conn, CloseReason::SessionMoved);
+        }
+        if before.is_err() {
+            self.rule_out(session, out);
         }
         let packet = QuorumPacket::Revalidated { session, valid: before.is_ok() };
         out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
@@ -185,7 +236,8 @@ impl Node {
     ) {
         let Ok(timeout_ms) = JuteReader::new(body).int() else { return };
         // An upgrade that arrives after the session's end must not open it again.
-        if self.sessions.get(session).is_some_and(|session| session.closing) {
+        let is_closing = self.sessions.get(session).is_some_and(|session| session.closing);
+        if is_closing || self.sessions.has_ended(session) {
             return;
         }
         let owner = Some(SessionOwner::Learner(link));

@@ -12,7 +12,7 @@ use herdsman_zab::{Check, LinkId, Output as PeerOutput, Zab};
 use super::connect::refuse_session;
 use super::{Conn, LocalSessions, Node, Role};
 use crate::cxids::Numbering;
-use crate::forwarding::{Forwarding, PendingConnect, QueuedRequest, Requester};
+use crate::forwarding::{AppliedTxn, Forwarding, PendingConnect, QueuedRequest, Requester};
 use crate::io::{ClientRequest, CloseReason, ConnId, Now, Output, Outputs};
 use crate::pending::{Pending, RequestOrigin};
 use crate::sessions::SessionOwner;
@@ -245,8 +245,8 @@ impl Node {
             return;
         }
         let Some(entry) = self.next_txn().filter(|entry| !opens_session(entry)) else { return };
-        let (session, cxid) = (entry.header.session, entry.header.cxid);
-        self.with_forwarding(|forwarding| forwarding.reach_write(session, cxid));
+        let (session, txn) = (entry.header.session, AppliedTxn::from(entry));
+        self.with_forwarding(|forwarding| forwarding.reach_write(txn));
         self.answer_ready(session, tree, out);
     }
 
@@ -256,7 +256,7 @@ impl Node {
             return None;
         }
         let Role::Learning(forwarding) = &mut self.role else { return None };
-        forwarding.take_write(entry.header.session, entry.header.cxid)
+        forwarding.take_write(AppliedTxn::from(entry))
     }
 
     /// Continues after a txn was applied: it may have opened a session, and the session's queue may be ready.

@@ -18,7 +18,7 @@
 //! setting it reports every session as expired that it does not know; without it, it continues such a session
 //! as if it were open.
 
-use herdsman_proto::{ErrorCode, ServerState};
+use herdsman_proto::{ErrorCode, ServerState, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::Zab;
 
@@ -28,9 +28,12 @@ use crate::pending::{Pending, RequestOrigin};
 use crate::sessions::SessionOwner;
 
 impl Node {
-    /// Returns when read-only service begins, unless a leader is found earlier.
+    /// Returns when read-only service begins, unless a leader is found earlier. Never at a server that has nothing to
+    /// show, because it is new or has lost everything: all znodes would seem to be deleted.
     pub(super) fn read_only_at(&self) -> Option<u64> {
+        let is_empty = self.zab().is_none_or(|zab: &Zab| zab.log().last() == Zxid::ZERO);
         match self.role {
+            _ if is_empty => None,
             Role::Idle { looking_since_ms } => {
                 Some(looking_since_ms? + self.settings.read_only_after_ms?)
             }

@@ -294,7 +294,7 @@ impl Cluster {
         let mut out = Outputs::default();
         while self.members[&place].node.wants_tree() && !self.late.contains(&place) {
             let Member { node, tree, .. } = self.members.get_mut(&place).expect("a known node");
-            node.apply(tree, 2, &mut out);
+            node.apply(now(self.now_ms), tree, 2, &mut out);
             self.carry_out(place, &mut out, see);
         }
     }

@@ -149,7 +149,7 @@ fn ephemerals_that_a_txn_does_not_list_count_as_changes_too() {
     let zxid = driver.last_appended();
     driver.node.step(now, Input::Flushed { zxid }, &driver.tree, &mut out);
     for left in [600, 0] {
-        driver.node.apply(&mut driver.tree, 256, &mut out);
+        driver.node.apply(now, &mut driver.tree, 256, &mut out);
         assert_eq!(driver.tree.ephemeral_count(), left);
     }
 }
@@ -321,7 +321,7 @@ fn txns_that_change_very_much_are_applied_in_several_steps() {
     let znodes = driver.tree.node_count();
     for expected in [1200, 2400] {
         assert!(driver.node.wants_tree());
-        driver.node.apply(&mut driver.tree, 256, &mut out);
+        driver.node.apply(now, &mut driver.tree, 256, &mut out);
         assert_eq!(driver.tree.node_count(), znodes + expected);
     }
     assert!(!driver.node.wants_tree());

@@ -73,7 +73,7 @@ impl Driver {
         self.node.step(now, input, &self.tree, &mut out);
         self.carry_out(&mut out, see);
         while self.node.wants_tree() {
-            self.node.apply(&mut self.tree, 2, &mut out);
+            self.node.apply(now, &mut self.tree, 2, &mut out);
             self.carry_out(&mut out, see);
         }
     }

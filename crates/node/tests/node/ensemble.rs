@@ -1,7 +1,7 @@
 //! Several nodes: scenarios as text.
 //!
 //! Commands: `settings KEY=VALUE …` (`servers`, `observers`, `observer_masters=SEED`, `local`,
-//! `read_only`, `leader_serves`, `epoch_txns`), `open CONN @SERVER [timeout=MS] [ro] [old]`, `reopen CONN
+//! `read_only`, `leader_serves`, `epoch_txns`), `open CONN @SERVER [timeout=MS] [xid=FIRST] [ro] [old]`, `reopen CONN
 //! @SERVER SESSION [ro] [wrong]`, `CONN REQUEST` (in the notation of `words`, and `sync PATH`,
 //! `closeSession`, `malformed OP`), `touch CONN`, `gone CONN`, `hold SERVER` (what it tells the leader waits),
 //! `release SERVER`, `delay SERVER` (it applies nothing until `apply SERVER`), `cut SERVER`, `heal`, `heal SERVER`,
@@ -116,7 +116,9 @@ impl Play {
         let timeout_ms = words.iter().find_map(|word| word.strip_prefix("timeout="));
         let mut password = session.apache_password();
         password[0] ^= u8::from(words.contains(&"wrong"));
-        self.conns.insert(conn, (at, 0));
+        let first_xid = words.iter().find_map(|word| word.strip_prefix("xid="));
+        let first_xid = first_xid.map_or(1, |text| text.parse().expect("a number"));
+        self.conns.insert(conn, (at, first_xid - 1));
         let request = ConnectRequest {
             last_zxid_seen: Zxid::ZERO,
             timeout_ms: timeout_ms.map_or(4000, |text| text.parse().expect("milliseconds")),
@@ -301,7 +303,7 @@ fn a_leader_that_leaves_proposes_nothing() {
     // A session is due, and the epoch has no more zxids.
     member.node.step(at(60_000), Input::Tick, &member.tree, &mut out);
     assert!(!member.node.serves_clients());
-    member.node.apply(&mut member.tree, 10, &mut out);
+    member.node.apply(at(60_000), &mut member.tree, 10, &mut out);
 }
 
 fn at(ms: u64) -> Now {

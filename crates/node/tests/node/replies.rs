@@ -91,7 +91,7 @@ const NOW: Now = Now { monotonic_ms: 0, wall_ms: 0 };
 fn apply_all(driver: &mut Driver, seen: &mut Seen) {
     let mut out = Outputs::default();
     while driver.node.wants_tree() {
-        driver.node.apply(&mut driver.tree, 256, &mut out);
+        driver.node.apply(NOW, &mut driver.tree, 256, &mut out);
         seen.see_all(&mut out);
         assert!(out.bytes.capacity() <= 1 << 20, "the memory of large replies is freed");
     }

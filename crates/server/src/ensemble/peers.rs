@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use tracing::{info, warn};
 
 use crate::core::Core;
+use crate::ensemble::long_pings::{divided, is_long_ping};
 use crate::ensemble::records::{member_state, send_records};
 use crate::ensemble::role_log::{RoleChange, RoleLog, ZabView};
 use crate::error::ServerFailure;
@@ -254,6 +255,11 @@ impl Receiver for PeerReceiver {
                 if let herdsman_zab::Input::LinkLost { link } = input {
                     peers.log_positions.lock().remove(link);
                 }
+            }
+        }
+        if inputs.iter().any(is_long_ping) {
+            for input in inputs.drain(..).flat_map(divided) {
+                self.core.step(Input::Peer(input));
             }
         }
         self.core.step_all(inputs.drain(..).map(Input::Peer));

@@ -1,6 +1,6 @@
-//! Expiry: a client is told that its session has expired only if a leader has decided to end it. A client that
-//! is told so gives up the session with all its ephemerals. Source: "ZooKeeper sessions" (Apache's programmer's guide): a
-//! server that has no leader cannot know it.
+//! Expiry: a client is told that its session has expired only if its end is committed. A client that is told so gives up
+//! the session with all its ephemerals. Source: "ZooKeeper sessions" (Apache's programmer's guide): the ensemble expires
+//! sessions. A server that has no leader cannot know it, and what a leader without a quorum decides may be rolled back.
 //!
 //! A leader of the past may not have heard of a session that was opened since; a client that has seen nothing
 //! newer than that is not judged.
@@ -12,11 +12,11 @@ use herdsman_proto::{ErrorCode, SessionId, Txn, Zxid};
 use super::{Checker, Fact};
 use crate::chronicle::Chronicle;
 
-/// When sessions were opened, and which of them were to end.
+/// When sessions were opened, and which of them have ended.
 #[derive(Default)]
 pub struct Expiry {
     opened: BTreeMap<SessionId, Zxid>,
-    ending: BTreeSet<SessionId>,
+    ended: BTreeSet<SessionId>,
 }
 
 impl Checker for Expiry {
@@ -26,12 +26,21 @@ impl Checker for Expiry {
 
     fn observe(&mut self, fact: &Fact<'_>, _: &Chronicle) -> Result<(), String> {
         match fact {
-            Fact::Proposed { closes: Some(session), .. } => {
-                self.ending.insert(*session);
-                Ok(())
-            }
-            Fact::Committed { zxid, entry } if matches!(entry.txn, Txn::CreateSession { .. }) => {
-                self.opened.entry(entry.header.session).or_insert(*zxid);
+            Fact::Committed { zxid, entry } => {
+                let session = entry.header.session;
+                match entry.txn {
+                    // The mark of a session whose end takes several txns.
+                    Txn::CreateSession { timeout_ms } if timeout_ms < 0 => {
+                        self.ended.insert(session);
+                    }
+                    Txn::CreateSession { .. } => {
+                        self.opened.entry(session).or_insert(*zxid);
+                    }
+                    Txn::CloseSession { .. } => {
+                        self.ended.insert(session);
+                    }
+                    _ => {}
+                }
                 Ok(())
             }
             Fact::Expired { client, session, seen } => self.check(*client, *session, *seen),
@@ -46,11 +55,11 @@ impl Checker for Expiry {
 impl Expiry {
     fn check(&self, client: usize, session: SessionId, seen: Zxid) -> Result<(), String> {
         let is_known = self.opened.get(&session).is_some_and(|opened| *opened <= seen);
-        if !is_known || self.ending.contains(&session) {
+        if !is_known || self.ended.contains(&session) {
             return Ok(());
         }
         Err(format!(
-            "client {client} was told that session {session} has expired, but no leader has ended it"
+            "client {client} was told that session {session} has expired, but its end is not committed"
         ))
     }
 }

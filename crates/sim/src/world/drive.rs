@@ -8,9 +8,7 @@ use std::ops::ControlFlow;
 
 use herdsman_node::{Input, Node, Now, Output, Outputs, membership_in};
 use herdsman_proto::txn::Entry;
-use herdsman_proto::{
-    JuteReader, OpCode, QuorumPacket, ServerId, ServerState, SessionId, Txn, Zxid,
-};
+use herdsman_proto::{QuorumPacket, ServerId, ServerState, Txn, Zxid};
 use herdsman_tree::Tree;
 use herdsman_zab::log::LogStorage;
 use herdsman_zab::quorum::Electorate;
@@ -18,7 +16,7 @@ use herdsman_zab::{Mistake, Output as PeerOutput, RoleStatus, StepDownReason, Tr
 
 use super::disks::Job;
 use super::{Event, Mirror, Process, Server, ServerIndex, World};
-use crate::checkers::{Fact, begins_end};
+use crate::checkers::Fact;
 use crate::chronicle::fingerprint;
 
 impl World {
@@ -62,7 +60,8 @@ impl World {
             let answered = process.node.answers();
             let txns =
                 if self.plan.applied_late_per_mille > 0 { self.random.index(4) + 1 } else { 1 };
-            process.node.apply(&mut process.tree, txns, &mut out);
+            let now = self.servers[place].clock.now(self.now_ms);
+            process.node.apply(now, &mut process.tree, txns, &mut out);
             if answered || process.node.answers() {
                 self.observe(place, &mut process);
             }
@@ -226,8 +225,7 @@ impl World {
         for output in rest {
             if let Output::Peer(PeerOutput::Append { zxid, payload, .. }) = output {
                 let hash = fingerprint(&payload);
-                let closes = closed_by(&payload);
-                self.report(&Fact::Proposed { place, zxid, hash, closes });
+                self.report(&Fact::Proposed { place, zxid, hash });
             }
         }
     }
@@ -326,8 +324,7 @@ impl World {
         let hash = self.servers[place].mirror.push(zxid, payload.clone());
         self.note(|| format!("{place} logs {zxid}"));
         if process.node.zab().map(Zab::state) == Some(ServerState::Leading) {
-            let closes = closed_by(&payload);
-            self.report(&Fact::Proposed { place, zxid, hash, closes });
+            self.report(&Fact::Proposed { place, zxid, hash });
             if let Some(membership) = membership_in(&payload) {
                 let observing = self.observing();
                 self.report(&Fact::MembershipProposed {
@@ -372,12 +369,4 @@ impl World {
     pub(super) fn remark(&mut self, place: ServerIndex, words: String) {
         self.servers[place].notes.push(words);
     }
-}
-
-/// The session that a txn ends, or whose end it begins.
-fn closed_by(payload: &[u8]) -> Option<SessionId> {
-    let (header, op) = Entry::decode_header(&mut JuteReader::new(payload)).ok()?;
-    let is_end = op == OpCode::CloseSession.code()
-        || (op == OpCode::CreateSession.code() && begins_end(&Entry::decode(payload).ok()?.txn));
-    is_end.then_some(header.session)
 }
