@@ -16,7 +16,7 @@ use herdsman_server::clients::Client;
 use herdsman_server::core::Core;
 use herdsman_server::operators::words::last_op;
 use herdsman_tree::watches::{TableKind, WatchEntry};
-use herdsman_tree::{Tree, WatchMode};
+use herdsman_tree::{StepLimit, Tree, WatchMode};
 use serde::{Deserialize, Serialize};
 
 use crate::error::ApiError;
@@ -167,7 +167,8 @@ fn with_paths(
     let ephemerals = tree.ephemerals(id).cloned();
     let watches = client.map(|client| {
         // One more than are shown, to detect whether there are more.
-        tree.watches().of_watcher(client.id.watcher(), PATHS_MAX + 1)
+        let limit = StepLimit { znodes: PATHS_MAX + 1, bytes: PATH_BYTES_MAX + 1 };
+        tree.watches().of_watcher(client.id.watcher(), limit)
     });
     let watches = watches.unwrap_or_default();
     let mut shown = Shown { tree: &tree, ids: &identity.ids, hidden: 0, truncated: false };
