@@ -15,8 +15,8 @@ use crate::watches::Watcher;
 #[derive(Debug)]
 pub(crate) struct RecursiveWatches {
     by_path: HashMap<Arc<str>, BTreeSet<Watcher>, FixedState>,
-    /// How many of these paths have each length. Only ancestors with one of these lengths are hashed: all of them have as
-    /// many bytes as the square of the depth.
+    /// How many of these paths have each length. Only ancestors with one of these lengths are hashed: all of them have
+    /// as many bytes as the square of the depth.
     by_length: BTreeMap<usize, usize>,
 }
 
@@ -53,10 +53,12 @@ impl RecursiveWatches {
         }
     }
 
-    /// The watchers of the proper ancestors of a path, the root first.
-    pub fn of_ancestors<'a>(&'a self, path: &'a str) -> impl Iterator<Item = Watcher> {
-        let watchers = self.ancestors(path).filter_map(|ancestor| self.by_path.get(ancestor));
-        watchers.flatten().copied()
+    /// The watched paths among the proper ancestors of a path with their watchers, the root first.
+    pub fn of_ancestors<'a>(
+        &'a self,
+        path: &'a str,
+    ) -> impl Iterator<Item = (&'a Arc<str>, &'a BTreeSet<Watcher>)> {
+        self.ancestors(path).filter_map(|ancestor| self.by_path.get_key_value(ancestor))
     }
 
     /// The proper ancestors of a path that have the length of a watched path.
@@ -97,8 +99,11 @@ mod tests {
         check(&watches, "/a", &["/"]);
         check(&watches, "/", &[]);
         check(&watches, "", &[]);
-        assert!(watches.of_ancestors(&deep).eq([A, A]));
-        assert!(watches.of_ancestors("/b/c").eq([A, A, B]));
+        let notified = |watches: &RecursiveWatches, path: &str| -> Vec<Watcher> {
+            watches.of_ancestors(path).flat_map(|(_, watchers)| watchers).copied().collect()
+        };
+        assert_eq!(notified(&watches, &deep), [A, A]);
+        assert_eq!(notified(&watches, "/b/c"), [A, A, B]);
         for (path, watcher) in [("/b", A), ("/", A), ("/none", A), ("/b", B)] {
             watches.remove(path, watcher);
         }

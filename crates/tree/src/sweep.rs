@@ -68,8 +68,9 @@ impl SweepPosition {
 
 impl Tree {
     /// Childless containers that once had a child (or were never used for long enough), and childless TTL
-    /// znodes that were not written for their time, in order. Visits as many of them after `place` as the limit says,
-    /// counting the bytes of their paths, and advances it; znodes that change between two calls may or may not be found.
+    /// znodes that were not written for their time, in order. Visits as many of them after `place` as the limit
+    /// says, counting the bytes of their paths, and advances it; znodes that change between two calls may or may
+    /// not be found.
     #[must_use]
     pub fn sweep_candidates(
         &self,

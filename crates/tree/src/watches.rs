@@ -431,7 +431,8 @@ impl Table {
             }
         }
         if !self.recursive.is_empty() {
-            notified.extend(self.recursive.of_ancestors(path));
+            let of_ancestors = self.recursive.of_ancestors(path);
+            notified.extend(of_ancestors.flat_map(|(_, watchers)| watchers));
             notified.sort_unstable();
             notified.dedup();
         }
