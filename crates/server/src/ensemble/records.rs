@@ -7,9 +7,9 @@ use herdsman_node::{Node, ServesAs};
 use herdsman_proto::Zxid;
 use herdsman_proto::quorum::fetch::{Chain, MemberState};
 use herdsman_quorum::SendRecord;
+use herdsman_runtime::LimitedLog;
 use herdsman_store::{Dirs, Disk, read_records};
 use herdsman_zab::Voting;
-use tracing::warn;
 
 /// Passes the valid records of a part of the log to `send`, until that breaks. The end of a log that is being written
 /// is treated like an incomplete record.
@@ -17,14 +17,17 @@ pub(crate) fn send_records(
     disk: &Arc<dyn Disk>,
     dirs: &Dirs,
     (after, before): (Zxid, Zxid),
+    failures: &LimitedLog,
     send: &mut SendRecord<'_>,
 ) -> Chain {
+    let report = |failure: &dyn std::fmt::Display| {
+        failures
+            .warn(format_args!("cannot read log records requested by another member: {failure}"));
+        Chain::Broken
+    };
     let mut records = match read_records(Arc::clone(disk), dirs, after, before) {
         Ok(records) => records,
-        Err(failure) => {
-            warn!("cannot read log records requested by another member: {failure}");
-            return Chain::Broken;
-        }
+        Err(failure) => return report(&failure),
     };
     loop {
         match records.next_record() {
@@ -35,10 +38,7 @@ pub(crate) fn send_records(
             }
             Ok(None) if records.is_unbroken() => return Chain::Unbroken,
             Ok(None) => return Chain::Broken,
-            Err(failure) => {
-                warn!("cannot read log records requested by another member: {failure}");
-                return Chain::Broken;
-            }
+            Err(failure) => return report(&failure),
         }
     }
 }
