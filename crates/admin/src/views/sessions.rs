@@ -403,7 +403,7 @@ mod tests {
         assert_eq!(status().await, 200);
     }
 
-    /// Takes a moment; it took minutes when each missing ancestor was looked up from the root.
+    /// Takes a moment; it took more than ten seconds when each missing ancestor was looked up from the root.
     #[test]
     fn a_path_of_which_most_is_missing_is_looked_up_once() {
         let mut loader = herdsman_tree::Loader::new(herdsman_tree::TreeOptions::default());
