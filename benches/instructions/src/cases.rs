@@ -64,6 +64,13 @@ pub const CASES: &[Case] = &[
     case("apply-create", write::CHANGED, write::apply_create, "a txn creates a znode"),
     case("apply-delete", write::CHANGED, write::apply_delete, "a txn deletes a znode"),
     case("apply-quota", 20, crowds::quota, "the totals of 100,000 znodes are created and deleted"),
+    case(
+        "children-below-4k",
+        10,
+        crowds::children_below_4k,
+        "a multi creates and deletes 100 children of a znode with 4 KiB of data",
+    ),
+    case("children-below-1m", 10, crowds::children_below_1m, "the same with 1 MiB"),
     case("watchers-1000", 4, crowds::watchers_1000, "1,000 watchers are added, notified, removed"),
     case("watchers-8000", 2, crowds::watchers_8000, "the same with 8,000"),
     case(
@@ -73,6 +80,27 @@ pub const CASES: &[Case] = &[
         "500 sessions with an ephemeral each end while everything is in flight",
     ),
     case("close-sessions-4000", 2, crowds::close_4000, "the same with 4,000"),
+    case(
+        "list-watches-1000",
+        10,
+        crowds::list_watches_1000,
+        "100 of the 1,000 persistent watches of a session",
+    ),
+    case("list-watches-20000", 10, crowds::list_watches_20000, "100 of 20,000"),
+    case(
+        "notify-deep-250",
+        10,
+        crowds::notify_deep_250,
+        "a change at a depth of 250, with a recursive watch of the root",
+    ),
+    case("notify-deep-5000", 10, crowds::notify_deep_5000, "the same at a depth of 5,000"),
+    case(
+        "local-sessions-1000",
+        10,
+        crowds::local_sessions_1000,
+        "a page of 10 local sessions beside 1,000 global ones",
+    ),
+    case("local-sessions-20000", 10, crowds::local_sessions_20000, "the same beside 20,000"),
     case("encode-txn", 1000, encode::txn, "a setData txn for the log"),
     case("decode-txn", 1000, decode::txn, "the same, read back when the log is replayed"),
     case("append-batch", 20, log::append_batch, "64 txns, appended and flushed to a memory disk"),
@@ -113,6 +141,17 @@ mod tests {
         {
             let (small, large) = (count(small), count(large));
             assert!(large * 2 <= small * 8 * 3, "{large} for 8 times as many as {small}");
+        }
+        let (small, large) = (count("notify-deep-250"), count("notify-deep-5000"));
+        assert!(large * 2 <= small * 20 * 3, "{large} for 20 times the depth of {small}");
+        // What an operation need not touch may be of any size.
+        for (small, large) in [
+            ("children-below-4k", "children-below-1m"),
+            ("list-watches-1000", "list-watches-20000"),
+            ("local-sessions-1000", "local-sessions-20000"),
+        ] {
+            let (small, large) = (count(small), count(large));
+            assert!(large <= small * 2, "{large} instead of {small}");
         }
     }
 

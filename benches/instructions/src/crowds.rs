@@ -3,11 +3,13 @@
 
 use std::hint::black_box;
 
+use herdsman_node::ConnId;
+use herdsman_node::sessions::Sessions;
 use herdsman_proto::request::WatcherType;
 use herdsman_proto::txn::{CreateKind, CreateTxn};
 use herdsman_proto::{Id, ReadRequest, SessionId, Txn, WriteRequest};
 use herdsman_tree::watches::{TableKind, WatchMode};
-use herdsman_tree::{Caller, Events, Outcome, Overlay, Tree, Watcher, read};
+use herdsman_tree::{Caller, Events, Outcome, Overlay, StepLimit, Tree, Watcher, read};
 
 use crate::cases::Operation;
 use crate::fixture;
@@ -144,5 +146,117 @@ fn close_sessions(count: usize) -> Operation {
         }
         overlay.applied(header(2 * count).zxid);
         assert!(overlay.is_empty());
+    })
+}
+
+/// Children that one multi creates and deletes.
+const CHILDREN: usize = 100;
+
+/// A multi below a znode with 4 KiB of data.
+pub fn children_below_4k() -> Operation {
+    children_below(4 << 10)
+}
+
+/// The same below one with 1 MiB.
+pub fn children_below_1m() -> Operation {
+    children_below(1 << 20)
+}
+
+/// Each create and delete changes the stat of the parent, and so its digest, which covers its data.
+fn children_below(data_bytes: usize) -> Operation {
+    let mut tree = fixture::small_tree();
+    let mut parent = fixture::create_entry(0, "/large");
+    if let Txn::Create(create) = &mut parent.txn {
+        create.data = Some(vec![0x5a; data_bytes].into());
+    }
+    tree.replay(&parent);
+    let paths: &'static [String] =
+        (0..CHILDREN).map(|child| format!("/large/{child:03}")).collect::<Vec<_>>().leak();
+    let creates = paths.iter().map(|path| fixture::create_request(path));
+    let deletes =
+        paths.iter().map(|path| WriteRequest::Delete { path: path.as_str().into(), version: -1 });
+    let request = WriteRequest::Multi(creates.chain(deletes).collect());
+    let ids = [Id::new("ip", "127.0.0.1")];
+    let (mut overlay, mut events) = (Overlay::new(fixture::HASH_SEED), Events::new());
+    Box::new(move |index| {
+        let header = fixture::txn_header(1 + index);
+        let caller = Caller { ids: &ids, refused: None, ephemerals_refused: None };
+        let entry = overlay.prepare(&tree, header, caller, black_box(&request));
+        let outcome = tree.apply(&entry, &mut events);
+        assert!(matches!(outcome, Outcome::Multi(results) if results.len() == 2 * CHILDREN));
+        overlay.applied(header.zxid);
+        assert!(entry.digest.is_some_and(|digest| tree.has_digest(&digest)));
+    })
+}
+
+/// The first 100 watches of a session that has 1,000 persistent ones.
+pub fn list_watches_1000() -> Operation {
+    list_watches(1000)
+}
+
+/// The same with 20,000.
+pub fn list_watches_20000() -> Operation {
+    list_watches(20_000)
+}
+
+fn list_watches(count: usize) -> Operation {
+    let tree = fixture::small_tree();
+    for number in 0..count {
+        let path = format!("/watched-{number:05}");
+        let added = tree.watches().add_persistent(&path, Watcher(1), WatchMode::Persistent);
+        added.expect("there is no limit");
+    }
+    let limit = StepLimit { znodes: 100, bytes: usize::MAX };
+    Box::new(move |_| {
+        let listed = tree.watches().of_watcher(black_box(Watcher(1)), limit);
+        assert_eq!(listed.len(), 100);
+    })
+}
+
+/// A change at a depth of 250, with a recursive watch of the root.
+pub fn notify_deep_250() -> Operation {
+    notify_deep(250)
+}
+
+/// The same at a depth of 5,000.
+pub fn notify_deep_5000() -> Operation {
+    notify_deep(5000)
+}
+
+fn notify_deep(depth: usize) -> Operation {
+    let tree = fixture::small_tree();
+    let added = tree.watches().add_persistent("/", Watcher(1), WatchMode::PersistentRecursive);
+    added.expect("there is no limit");
+    let path = "/a".repeat(depth);
+    Box::new(move |_| {
+        let notified = tree.watches().trigger(TableKind::Data, black_box(&path));
+        assert_eq!(notified, [Watcher(1)]);
+    })
+}
+
+/// A page of 10 local sessions beside 1,000 global ones.
+pub fn local_sessions_1000() -> Operation {
+    local_sessions(1000)
+}
+
+/// The same beside 20,000.
+pub fn local_sessions_20000() -> Operation {
+    local_sessions(20_000)
+}
+
+fn local_sessions(global: usize) -> Operation {
+    const LOCAL: usize = 10;
+    let mut sessions = Sessions::new(1, fixture::WALL_MS, 2000, 125);
+    for _ in 0..global {
+        let id = sessions.allocate();
+        sessions.open(id, 30_000, None, 0);
+    }
+    for _ in 0..LOCAL {
+        let id = sessions.allocate();
+        sessions.open_local(id, 30_000, ConnId(1), 0);
+    }
+    Box::new(move |_| {
+        let page = black_box(&sessions).local_after(SessionId(i64::MIN));
+        assert_eq!((page.count(), sessions.local_len()), (LOCAL, LOCAL));
     })
 }

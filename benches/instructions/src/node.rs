@@ -76,7 +76,7 @@ impl Server {
         };
         node.step(NOW, Input::Flushed { zxid }, tree, out);
         assert!(node.wants_tree());
-        node.apply(tree, 1, out);
+        node.apply(NOW, tree, 1, out);
     }
 }
 

@@ -8,7 +8,6 @@
 pub(crate) mod connections;
 pub(crate) mod handshake;
 pub(crate) mod port;
-mod rate_limited_warning;
 pub(crate) mod serving;
 mod write_timeout_stream;
 

@@ -4,7 +4,7 @@
 //! tracks its local sessions only: the leader ends the others. All servers remember which sessions have ended.
 //! Apache: `SessionTrackerImpl`, `UpgradeableSessionTracker`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use herdsman_proto::{ErrorCode, SessionId};
@@ -70,6 +70,8 @@ impl Session {
 #[derive(Debug)]
 pub struct Sessions {
     by_id: BTreeMap<SessionId, Session>,
+    /// The local ones of `by_id`, of which there may be very few among very many, or the other way round.
+    local: BTreeSet<SessionId>,
     expiry: ExpiryQueue,
     ended: EndedSessions,
     next_id: i64,
@@ -89,6 +91,7 @@ impl Sessions {
         let next_id = (i64::from(server_id) << 56) | low_56;
         Sessions {
             by_id: BTreeMap::new(),
+            local: BTreeSet::new(),
             expiry: ExpiryQueue::new(tick_ms),
             ended: EndedSessions::default(),
             next_id,
@@ -132,6 +135,10 @@ impl Sessions {
         if let Some(bucket) = self.by_id.get(&id).and_then(|session| session.bucket) {
             self.expiry.remove(id, bucket);
         }
+        match session.scope {
+            SessionScope::Local => self.local.insert(id),
+            SessionScope::Global => self.local.remove(&id),
+        };
         self.by_id.insert(id, session);
         self.touch(id, now_ms);
     }
@@ -141,14 +148,14 @@ impl Sessions {
         if let Some(session) = self.by_id.get_mut(&id) {
             session.scope = SessionScope::Global;
         }
+        self.local.remove(&id);
     }
 
     /// Stops tracking all sessions. Local sessions, which no other server knows, end with that.
     pub fn forget_all(&mut self) {
-        for (id, session) in std::mem::take(&mut self.by_id) {
-            if session.scope == SessionScope::Local {
-                self.ended.insert(id);
-            }
+        self.by_id.clear();
+        for id in std::mem::take(&mut self.local) {
+            self.ended.insert(id);
         }
         self.expiry.clear();
     }
@@ -170,20 +177,19 @@ impl Sessions {
     /// Whether only this server knows the session.
     #[must_use]
     pub fn is_local(&self, id: SessionId) -> bool {
-        self.get(id).is_some_and(|session| session.scope == SessionScope::Local)
+        self.local.contains(&id)
     }
 
     /// Returns the number of local sessions.
     #[must_use]
     pub fn local_len(&self) -> usize {
-        self.by_id.values().filter(|session| session.scope == SessionScope::Local).count()
+        self.local.len()
     }
 
-    /// Iterates over the local sessions after this id, in order of their ids.
+    /// Iterates over the local sessions after this id, in order of their ids. The others cost nothing.
     pub fn local_after(&self, after: SessionId) -> impl Iterator<Item = (SessionId, &Session)> {
-        let behind = self.by_id.range((Bound::Excluded(after), Bound::Unbounded));
-        let local = behind.filter(|(_, session)| session.scope == SessionScope::Local);
-        local.map(|(&id, session)| (id, session))
+        let behind = self.local.range((Bound::Excluded(after), Bound::Unbounded));
+        behind.map(|id| (*id, self.by_id.get(id).expect("a local session is tracked")))
     }
 
     /// Returns the number of tracked sessions.
@@ -278,6 +284,7 @@ impl Sessions {
     /// Stops tracking the session. Returns it if it was tracked.
     pub fn release(&mut self, id: SessionId) -> Option<Session> {
         self.set_closing(id);
+        self.local.remove(&id);
         self.by_id.remove(&id)
     }
 
@@ -362,6 +369,29 @@ mod tests {
             |after| -> Vec<_> { sessions.local_after(after).map(|(id, _)| id).collect() };
         assert_eq!(local_after(SessionId(i64::MIN)), ids[1..]);
         assert_eq!(local_after(ids[1]), ids[2..]);
+    }
+
+    /// A global session used to be passed over in each page of the local ones.
+    #[test]
+    fn local_sessions_are_counted_through_all_changes() {
+        let mut sessions = sessions();
+        let ids: Vec<_> = (0..5).map(|_| sessions.allocate()).collect();
+        let check = |sessions: &Sessions, local: &[SessionId]| {
+            assert!(sessions.local_after(SessionId(i64::MIN)).map(|(id, _)| id).eq(local.to_vec()));
+            assert_eq!((sessions.local_len(), sessions.local.len()), (local.len(), local.len()));
+            assert!(ids.iter().all(|id| sessions.is_local(*id) == local.contains(id)));
+        };
+        ids.iter().for_each(|id| sessions.open_local(*id, 4000, CONN, 0));
+        check(&sessions, &ids);
+        sessions.upgrade(ids[0]);
+        sessions.open(ids[1], 4000, None, 0);
+        sessions.end(ids[2]);
+        check(&sessions, &ids[3..]);
+        sessions.release(ids[3]);
+        check(&sessions, &ids[4..]);
+        sessions.forget_all();
+        check(&sessions, &[]);
+        assert!(sessions.has_ended(ids[4]) && !sessions.has_ended(ids[0]));
     }
 
     #[test]

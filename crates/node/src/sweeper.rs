@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
-use herdsman_tree::Tree;
 use herdsman_tree::sweep::{SweepPosition, SweepTime};
+use herdsman_tree::{StepLimit, Tree};
 
 use crate::io::Now;
 
-/// Containers and TTL znodes that are examined in one step.
-const PATHS_PER_STEP: usize = 1000;
+/// Containers and TTL znodes that are examined in one step, and bytes of their paths.
+const PER_STEP: StepLimit = StepLimit { znodes: 1000, bytes: 128 << 10 };
 /// Time between two steps.
 const STEP_MS: u64 = 1;
 
@@ -84,7 +84,7 @@ impl Sweeper {
         }
         let never_used_ms_max = self.settings.never_used_ms_max;
         let time = SweepTime { now_ms: now.wall_ms, never_used_ms_max };
-        self.found = tree.sweep_candidates(time, &mut self.place, PATHS_PER_STEP).into();
+        self.found = tree.sweep_candidates(time, &mut self.place, PER_STEP).into();
         self.next_look_ms = now.monotonic_ms + STEP_MS;
         if self.place == SweepPosition::End {
             self.place = SweepPosition::Start;

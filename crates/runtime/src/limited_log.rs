@@ -59,6 +59,11 @@ impl LimitedLog {
         }
     }
 
+    /// Whether the next line would be logged, for callers to whom it costs something to compose it.
+    pub fn has_room(&self) -> bool {
+        self.limit.lock().has_room(self.start.elapsed())
+    }
+
     fn admit(&self) -> Option<u64> {
         self.limit.lock().admit(self.start.elapsed())
     }

@@ -44,6 +44,12 @@ impl LineLimit {
         Some(std::mem::take(&mut self.left_out))
     }
 
+    /// Whether the next line is admitted, for callers to whom it costs something to compose it.
+    #[must_use]
+    pub fn has_room(&self, now: Duration) -> bool {
+        self.lines < self.lines_max || self.is_over(now)
+    }
+
     /// Whether the window has ended, so that the next line is admitted.
     #[must_use]
     pub fn is_over(&self, now: Duration) -> bool {
@@ -70,12 +76,14 @@ mod tests {
         let said = (0..100).filter(|i| limit.admit(seconds(100 + i / 10)).is_some()).count();
         assert_eq!(said, 10);
         assert_eq!(limit.admit(seconds(99)), None, "a clock that went back");
+        assert_eq!([159, 160].map(|at| limit.has_room(seconds(at))), [false, true]);
         assert_eq!([limit.admit(seconds(160)), limit.admit(seconds(160))], [Some(91), Some(0)]);
     }
 
     #[test]
     fn success_makes_the_next_failure_worth_a_line() {
         let mut limit = LineLimit::new(1, seconds(10));
+        assert!(limit.has_room(seconds(0)));
         assert_eq!([limit.admit(seconds(0)), limit.admit(seconds(9))], [Some(0), None]);
         limit.reset();
         assert_eq!(limit.admit(seconds(9)), Some(0));

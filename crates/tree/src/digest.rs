@@ -25,6 +25,25 @@ pub fn znode_digest(path: &str, data: Option<&[u8]>, stat: &StatPersisted) -> u3
     crc.finalize()
 }
 
+/// The CRC of a znode's path and data, from which [`digest_after`] continues.
+pub(crate) fn text_crc(path: &str, data: &[u8]) -> u32 {
+    let mut crc = crc32fast::Hasher::new();
+    crc.update(path.as_bytes());
+    crc.update(data);
+    crc.finalize()
+}
+
+/// The digest of a znode whose path and data have this CRC. Its cost does not depend on the data, so the CRC of much
+/// data is kept: a parent's stat changes with every child.
+pub(crate) fn digest_after(text_crc: u32, path: &str, stat: &StatPersisted) -> u32 {
+    if is_excluded(path) {
+        return 0;
+    }
+    let mut crc = crc32fast::Hasher::new_with_initial(text_crc);
+    crc.update(&stat_bytes(stat));
+    crc.finalize()
+}
+
 /// A CRC of 128 bytes or more takes a wide multiplication at each step, a shorter one a table lookup for
 /// each byte. So the parts of an ordinary znode, each of which is short, are joined first.
 const JOINED_BYTES_MAX: usize = 512;
@@ -143,6 +162,7 @@ mod tests {
             let data: Vec<u8> = (0..bytes).map(|byte| byte as u8).collect();
             let expected = field_by_field("/a", &data, &stat);
             assert_eq!(znode_digest("/a", Some(&data), &stat), expected, "{bytes}");
+            assert_eq!(digest_after(text_crc("/a", &data), "/a", &stat), expected, "{bytes}");
         }
         assert_eq!(znode_digest("/a", None, &stat), field_by_field("/a", &[], &stat));
     }

@@ -27,6 +27,7 @@ pub mod permit;
 pub mod prepare;
 pub mod quota;
 pub mod read;
+mod recursive_watches;
 pub mod sweep;
 pub mod tree;
 pub mod visible;

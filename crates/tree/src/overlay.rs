@@ -15,7 +15,7 @@ use herdsman_proto::{ErrorCode, SessionId, StatPersisted, TxnDigest, Zxid};
 
 use crate::acl_list::AclList;
 use crate::apply::digest_path;
-use crate::digest::{TreeDigest, znode_digest};
+use crate::digest::{TreeDigest, digest_after, text_crc, znode_digest};
 use crate::tree::Tree;
 
 /// A znode as it will be.
@@ -28,29 +28,44 @@ pub(crate) struct PendingZnode {
     digest: u32,
 }
 
+/// Data of this length or more is read once for all digests. For less, that would save nothing.
+const CRC_KEPT_BYTES_MIN: usize = 4096;
+
 /// The data of a znode as it will be.
 #[derive(Clone, Debug)]
 pub(crate) enum PendingData {
     /// The length of data in the tree: nothing in flight changes it, so it need not be copied.
     InTree(usize),
-    /// The data of a txn in flight.
-    New(Data),
+    /// The data of a txn in flight, with the CRC of the znode's path with it, once a digest has needed it.
+    New(Data, Option<u32>),
 }
 
 impl PendingData {
+    /// The data of a txn in flight.
+    pub fn new(data: Data) -> Self {
+        PendingData::New(data, None)
+    }
+
     /// Its length in bytes.
     pub fn len(&self) -> usize {
         match self {
             PendingData::InTree(bytes) => *bytes,
-            PendingData::New(data) => data.as_ref().map_or(0, |data| data.len()),
+            PendingData::New(data, _) => data.as_ref().map_or(0, |data| data.len()),
         }
     }
 
-    /// The bytes, of the znode at this path.
-    fn bytes<'a>(&'a self, tree: &'a Tree, path: &str) -> Option<&'a [u8]> {
+    /// The digest of the znode at this path, with this stat. The data is read only the first time, unless it is small.
+    fn digest(&mut self, tree: &Tree, path: &str, stat: &StatPersisted) -> u32 {
         match self {
-            PendingData::InTree(_) => tree.nodes.get(tree.nodes.find(path)?).data(),
-            PendingData::New(data) => data.as_deref(),
+            PendingData::InTree(_) => match tree.nodes.find(path) {
+                Some(id) => tree.nodes.get(id).digest_with(path, stat),
+                None => znode_digest(path, None, stat),
+            },
+            PendingData::New(Some(data), crc) if data.len() >= CRC_KEPT_BYTES_MIN => {
+                let crc = *crc.get_or_insert_with(|| text_crc(path, data));
+                digest_after(crc, path, stat)
+            }
+            PendingData::New(data, _) => znode_digest(path, data.as_deref(), stat),
         }
     }
 }
@@ -58,7 +73,7 @@ impl PendingData {
 impl PendingZnode {
     /// A new znode.
     pub fn new(stat: StatPersisted, acl: Arc<AclList>, data: Data) -> Self {
-        PendingZnode { stat, children: 0, acl, data: PendingData::New(data), digest: 0 }
+        PendingZnode { stat, children: 0, acl, data: PendingData::new(data), digest: 0 }
     }
 }
 
@@ -149,7 +164,7 @@ impl Overlay {
         let mut digest = self.tree_digest(tree);
         digest.remove(pending.digest);
         if tree.options.digest {
-            pending.digest = znode_digest(path, pending.data.bytes(tree, path), &pending.stat);
+            pending.digest = pending.data.digest(tree, path, &pending.stat);
         }
         digest.add(pending.digest);
         self.digest = Some(digest);

@@ -16,6 +16,9 @@ use crate::tree::Tree;
 
 const LIMITS: &str = "zookeeper_limits";
 const STATS: &str = "zookeeper_stats";
+/// Bytes of a text that are parsed. All fields with the longest numbers take fewer; but every client may write such a
+/// text of any length, and it is read with each change below its path.
+const TEXT_BYTES_MAX: usize = 1024;
 
 /// Paths that have a quota.
 #[derive(Debug, Default)]
@@ -24,16 +27,6 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// The nearest limited path at or above `path`.
-    #[must_use]
-    pub fn nearest<'a>(&self, path: &'a str) -> Option<&'a str> {
-        if self.limited.is_empty() {
-            return None;
-        }
-        std::iter::successors(Some(path), |path| path::split(path).map(|(parent, _)| parent))
-            .find(|candidate| self.limited.contains(*candidate))
-    }
-
     /// Paths that have a quota, in order.
     pub fn limited(&self) -> impl Iterator<Item = &str> {
         self.limited.iter().map(|path| &**path)
@@ -55,11 +48,11 @@ pub struct QuotaTotals {
 }
 
 impl QuotaTotals {
-    /// Parses the known fields; everything else is "no limit".
+    /// Parses the known fields; everything else is "no limit", and so is what begins after the first KiB.
     #[must_use]
     pub fn parse(text: &[u8]) -> Self {
         let mut totals = QuotaTotals { count: -1, bytes: -1, count_hard: -1, bytes_hard: -1 };
-        for pair in String::from_utf8_lossy(text).split([',', ';']) {
+        for pair in String::from_utf8_lossy(beginning(text)).split([',', ';']) {
             let mut parts = pair.split('=');
             let (key, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
             let value = value.parse().unwrap_or(-1);
@@ -84,6 +77,15 @@ impl QuotaTotals {
     }
 }
 
+/// The pairs that are in the first [`TEXT_BYTES_MAX`] bytes completely.
+fn beginning(text: &[u8]) -> &[u8] {
+    let Some(beginning) = text.get(..TEXT_BYTES_MAX).filter(|_| text.len() > TEXT_BYTES_MAX) else {
+        return text;
+    };
+    let end = beginning.iter().rposition(|byte| matches!(byte, b',' | b';'));
+    &beginning[..end.unwrap_or_default()]
+}
+
 /// A quota of `/app` is kept in `/zookeeper/quota/app/<file>`.
 fn quota_path(limited: &str, file: &str) -> String {
     format!("{}{limited}/{file}", path::QUOTA)
@@ -100,7 +102,7 @@ impl Tree {
         if !self.options.enforce_quota {
             return Ok(());
         }
-        let Some(limited) = self.quotas.nearest(path) else {
+        let Some(limited) = self.nearest_limited(path) else {
             return Ok(());
         };
         let totals = |file| self.quota_totals(limited, file);
@@ -128,6 +130,24 @@ impl Tree {
         self.quotas.limited()
     }
 
+    /// The nearest limited path at or above `path`. The znodes with the limits form a tree of the same names, so each
+    /// name is looked up once, however deep the path is.
+    fn nearest_limited<'a>(&self, path: &'a str) -> Option<&'a str> {
+        if self.quotas.limited.is_empty() {
+            return None;
+        }
+        let mut quota = self.nodes.find(path::QUOTA)?;
+        let (mut end, mut nearest) = (0, None);
+        for name in path.strip_prefix('/')?.split('/') {
+            let Some(child) = self.nodes.child(quota, name) else { break };
+            (quota, end) = (child, end + 1 + name.len());
+            if self.nodes.child(quota, LIMITS).is_some() {
+                nearest = Some(&path[..end]);
+            }
+        }
+        nearest
+    }
+
     fn quota_totals(&self, limited: &str, file: &str) -> Option<QuotaTotals> {
         let node = self.nodes.get(self.nodes.find(&quota_path(limited, file))?);
         Some(QuotaTotals::parse(node.data().unwrap_or_default()))
@@ -151,7 +171,7 @@ impl Tree {
 
     /// Adds to the totals of the nearest quota.
     pub(crate) fn quota_changed(&mut self, path: &str, bytes: i64, count: i64) {
-        let Some(limited) = self.quotas.nearest(path) else {
+        let Some(limited) = self.nearest_limited(path) else {
             return;
         };
         let stats_path = quota_path(limited, STATS);
@@ -192,7 +212,7 @@ impl Tree {
         let mut limited = Vec::new();
         while let Some(id) = rest.pop() {
             let node = self.nodes.get(id);
-            if node.name() == LIMITS && node.children().is_empty() {
+            if node.name() == LIMITS {
                 let mut parent = String::new();
                 self.nodes.path_into(self.nodes.parent(id), &mut parent);
                 limited.extend(limited_path(&parent).map(Box::<str>::from));
@@ -228,11 +248,31 @@ mod tests {
         }
     }
 
+    /// It used to be parsed as a whole, with every change of the subtree and for each `/metrics`.
+    #[test]
+    fn only_the_beginning_of_a_text_is_parsed() {
+        let text = |filler: usize| format!("count=5,{}bytes=10,", ",".repeat(filler));
+        let bytes = |filler| QuotaTotals::parse(text(filler).as_bytes()).bytes;
+        let fits = TEXT_BYTES_MAX - text(0).len();
+        assert_eq!([bytes(0), bytes(fits), bytes(fits + 1), bytes(1 << 20)], [10, 10, -1, -1]);
+        assert_eq!(beginning(text(1 << 20).as_bytes()).len(), TEXT_BYTES_MAX - 1);
+        assert_eq!(beginning(&[b'1'; 2 * TEXT_BYTES_MAX]), b"");
+    }
+
     #[test]
     fn the_nearest_limit_counts() {
-        let quotas = Quotas { limited: ["/a".into(), "/a/b".into()].into() };
-        assert_eq!(quotas.nearest("/a/b/c"), Some("/a/b"));
-        assert_eq!(quotas.nearest("/a/c"), Some("/a"));
-        assert_eq!(quotas.nearest("/ab"), None);
+        let open = herdsman_proto::Perms::ALL;
+        let paths = ["/zookeeper/quota/a", "/zookeeper/quota/a/b", "/zookeeper/quota/a/b/c"];
+        let mut tree = crate::visible::tests::tree(&paths.map(|path| (path, open)));
+        assert_eq!(tree.nearest_limited("/a/b"), None);
+        for parent in &paths[..2] {
+            let limits = format!("{parent}/{LIMITS}");
+            crate::visible::tests::put(&mut tree, &limits, &[]);
+            tree.quota_created(parent, LIMITS, &limits, 0);
+        }
+        let rows = [("/a/b/c/d", Some("/a/b")), ("/a/b", Some("/a/b")), ("/a/c", Some("/a"))];
+        for (path, nearest) in rows.into_iter().chain([("/ab", None), ("/", None), ("", None)]) {
+            assert_eq!(tree.nearest_limited(path), nearest, "{path}");
+        }
     }
 }

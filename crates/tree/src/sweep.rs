@@ -9,6 +9,7 @@ use herdsman_proto::StatPersisted;
 
 use crate::owner::Owner;
 use crate::tree::Tree;
+use crate::walk::StepLimit;
 
 /// When a znode without children is deleted.
 #[derive(Clone, Copy, Debug)]
@@ -67,18 +68,19 @@ impl SweepPosition {
 
 impl Tree {
     /// Childless containers that once had a child (or were never used for long enough), and childless TTL
-    /// znodes that were not written for their time, in order. Visits at most `paths_max` of them after `place`,
-    /// and advances it; znodes that change between two calls may or may not be found.
+    /// znodes that were not written for their time, in order. Visits as many of them after `place` as the limit
+    /// says, counting the bytes of their paths, and advances it; znodes that change between two calls may or may
+    /// not be found.
     #[must_use]
     pub fn sweep_candidates(
         &self,
         time: SweepTime,
         place: &mut SweepPosition,
-        paths_max: usize,
+        limit: StepLimit,
     ) -> Vec<Box<str>> {
         let mut found = Vec::new();
-        let mut left = paths_max;
-        while left > 0 && *place != SweepPosition::End {
+        let mut left = limit;
+        while !left.is_reached() && *place != SweepPosition::End {
             let (paths, after) = match &*place {
                 SweepPosition::Start => (&self.containers, None),
                 SweepPosition::Containers(after) => (&self.containers, Some(&**after)),
@@ -87,16 +89,18 @@ impl Tree {
                 SweepPosition::End => break,
             };
             let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-            let behind = paths.range::<str, _>((from, Bound::Unbounded)).take(left);
             let mut last = None;
-            for path in behind {
-                left -= 1;
+            for path in paths.range::<str, _>((from, Bound::Unbounded)) {
+                left.charge(path.len());
                 last = Some(&**path);
                 if self.is_idle(path, time) {
                     found.push(path.clone());
                 }
+                if left.is_reached() {
+                    break;
+                }
             }
-            *place = place.moved(last.filter(|_| left == 0));
+            *place = place.moved(last.filter(|_| left.is_reached()));
         }
         found
     }

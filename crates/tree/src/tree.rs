@@ -226,7 +226,7 @@ impl Tree {
         let result = change(&mut self.nodes);
         if self.options.digest {
             let node = self.nodes.get(id);
-            let digest = znode_digest(path, node.data(), &node.stat());
+            let digest = node.digest_with(path, &node.stat());
             self.digest.remove(self.nodes.replace_digest(id, digest));
             self.digest.add(digest);
         }

@@ -32,6 +32,19 @@ pub struct StepLimit {
     pub bytes: usize,
 }
 
+impl StepLimit {
+    /// Takes one znode with this many bytes from what is left.
+    pub(crate) fn charge(&mut self, bytes: usize) {
+        self.znodes = self.znodes.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
+    /// Whether nothing is left.
+    pub(crate) fn is_reached(self) -> bool {
+        self.znodes == 0 || self.bytes == 0
+    }
+}
+
 /// Lists the children of one znode, in no particular order.
 #[derive(Debug)]
 pub struct ChildListing {

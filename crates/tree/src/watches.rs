@@ -22,6 +22,8 @@ use herdsman_proto::ErrorCode;
 use herdsman_proto::request::WatcherType;
 
 use crate::events::LostEvents;
+use crate::recursive_watches::RecursiveWatches;
+use crate::walk::StepLimit;
 
 /// A connection in the watch tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -128,8 +130,8 @@ struct Table {
     by_watcher: HashMap<Watcher, BTreeSet<Arc<str>>, FixedState>,
     /// Watches in all, a (path, watcher) pair each.
     count: usize,
-    /// The recursive ones among them: without any, a change need not check its ancestors.
-    recursive: usize,
+    /// The recursive ones among them once more.
+    recursive: RecursiveWatches,
 }
 
 /// All watches of one server.
@@ -240,14 +242,8 @@ impl Watches {
         if let Some((path, watchers)) = table.by_path.get_key_value(path) {
             lost.add((kind, path, false), watchers.iter().map(|(watcher, _)| watcher));
         }
-        if table.recursive == 0 {
-            return;
-        }
-        for (path, watchers) in ancestors(path).filter_map(|path| table.by_path.get_key_value(path))
-        {
-            let modes = watchers.iter();
-            let modes = modes.filter(|(_, modes)| modes.contains(WatchMode::PersistentRecursive));
-            lost.add((kind, path, true), modes.map(|(watcher, _)| watcher));
+        for (path, watchers) in table.recursive.of_ancestors(path) {
+            lost.add((kind, path, true), watchers.iter().copied());
         }
     }
 
@@ -290,11 +286,11 @@ impl Watches {
         self.child.remove_watcher(watcher);
     }
 
-    /// Removes at most this many watches of a connection. Returns whether it has more: a connection may have a million,
-    /// and no reads or writes can happen while they are removed.
-    pub fn remove_some(&mut self, watcher: Watcher, count_max: usize) -> bool {
-        let removed = self.data.remove_some(watcher, count_max);
-        self.child.remove_some(watcher, count_max - removed);
+    /// Removes watches of a connection up to this limit, with the bytes of their paths. Returns whether it has more: a
+    /// connection may have a million, and no reads or writes can happen while they are removed.
+    pub fn remove_some(&mut self, watcher: Watcher, mut limit: StepLimit) -> bool {
+        self.data.remove_some(watcher, &mut limit);
+        self.child.remove_some(watcher, &mut limit);
         self.count_of(watcher) > 0
     }
 
@@ -336,17 +332,38 @@ impl Watches {
         paths(&self.data) + paths(&self.child)
     }
 
-    /// The first watches of one connection in order of their paths, data before child. A persistent one,
-    /// which is in both tables, is returned once, with the data table.
+    /// The first watches of one connection in order of their paths, data before child, up to this limit of paths and
+    /// their bytes. A persistent one, which is in both tables, is returned once, with the data table. The others cost
+    /// nothing.
     #[must_use]
-    pub fn of_watcher(&self, watcher: Watcher, count_max: usize) -> Vec<WatchEntry> {
-        let of_child = self.child.watches_of(watcher, TableKind::Child);
-        let of_child = of_child.filter(|watch| watch.mode == WatchMode::Standard);
-        let of_data = self.data.watches_of(watcher, TableKind::Data);
-        let mut first: Vec<_> = of_data.take(count_max).chain(of_child.take(count_max)).collect();
-        first.sort_by(|one, other| one.path.cmp(&other.path));
-        first.truncate(count_max);
+    pub fn of_watcher<'a>(&'a self, watcher: Watcher, mut limit: StepLimit) -> Vec<WatchEntry> {
+        let paths =
+            |table: &'a Table| table.by_watcher.get(&watcher).into_iter().flatten().peekable();
+        let (mut of_data, mut of_child) = (paths(&self.data), paths(&self.child));
+        let mut first = Vec::new();
+        while !limit.is_reached() {
+            let path = match (of_data.peek(), of_child.peek()) {
+                (Some(data), Some(child)) => *data.min(child),
+                (Some(path), None) | (None, Some(path)) => *path,
+                (None, None) => break,
+            };
+            of_data.next_if_eq(&path);
+            of_child.next_if_eq(&path);
+            limit.charge(path.len());
+            first.extend(self.watches_at(path, watcher));
+        }
         first
+    }
+
+    fn watches_at(&self, path: &Arc<str>, watcher: Watcher) -> impl Iterator<Item = WatchEntry> {
+        let modes = [WatchMode::Standard, WatchMode::Persistent, WatchMode::PersistentRecursive];
+        let of_data = self.data.modes(path, watcher);
+        let of_data = modes.into_iter().filter(move |mode| of_data.contains(*mode));
+        let of_child = self.child.modes(path, watcher).contains(WatchMode::Standard);
+        let of_child = of_child.then_some((TableKind::Child, WatchMode::Standard));
+        let all = of_data.map(|mode| (TableKind::Data, mode)).chain(of_child);
+        let path = Arc::clone(path);
+        all.map(move |(table, mode)| WatchEntry { path: Arc::clone(&path), table, mode })
     }
 
     fn table(&self, kind: TableKind) -> &Table {
@@ -369,20 +386,10 @@ impl Table {
         let hasher = FixedState::with_seed(hash_seed);
         Table {
             by_path: HashMap::with_hasher(hasher.clone()),
-            by_watcher: HashMap::with_hasher(hasher),
+            by_watcher: HashMap::with_hasher(hasher.clone()),
             count: 0,
-            recursive: 0,
+            recursive: RecursiveWatches::new(hasher),
         }
-    }
-
-    fn watches_of(&self, watcher: Watcher, table: TableKind) -> impl Iterator<Item = WatchEntry> {
-        let modes = [WatchMode::Standard, WatchMode::Persistent, WatchMode::PersistentRecursive];
-        let paths = self.by_watcher.get(&watcher).into_iter().flatten();
-        paths.flat_map(move |path| {
-            let set = self.modes(path, watcher);
-            let set = modes.into_iter().filter(move |mode| set.contains(*mode));
-            set.map(move |mode| WatchEntry { path: Arc::clone(path), table, mode })
-        })
     }
 
     fn modes(&self, path: &str, watcher: Watcher) -> Modes {
@@ -401,15 +408,18 @@ impl Table {
         before != after
     }
 
-    /// Returns how many were removed.
-    fn remove_some(&mut self, watcher: Watcher, count_max: usize) -> usize {
+    fn remove_some(&mut self, watcher: Watcher, limit: &mut StepLimit) {
         let paths = self.by_watcher.get(&watcher).into_iter().flatten();
-        let some: Vec<_> = paths.take(count_max).cloned().collect();
+        let within = paths.take_while(|path| {
+            let fits = !limit.is_reached();
+            limit.charge(path.len());
+            fits
+        });
+        let some: Vec<_> = within.cloned().collect();
         for path in &some {
             let before = self.modes(path, watcher);
             self.set_modes(path, watcher, before, Modes::default());
         }
-        some.len()
     }
 
     fn remove_watcher(&mut self, watcher: Watcher) {
@@ -432,41 +442,37 @@ impl Table {
                 self.set_modes(path, watcher, modes, modes.without(WatchMode::Standard));
             }
         }
-        if self.recursive > 0 {
-            self.add_recursive(path, &mut notified);
+        if !self.recursive.is_empty() {
+            let of_ancestors = self.recursive.of_ancestors(path);
+            notified.extend(of_ancestors.flat_map(|(_, watchers)| watchers));
+            notified.sort_unstable();
+            notified.dedup();
         }
         notified
     }
 
-    fn add_recursive(&self, path: &str, notified: &mut Vec<Watcher>) {
-        for ancestor in ancestors(path) {
-            let watchers = self.by_path.get(ancestor).into_iter().flat_map(Watchers::iter);
-            for (watcher, modes) in watchers {
-                if modes.contains(WatchMode::PersistentRecursive) {
-                    notified.push(watcher);
-                }
-            }
-        }
-        notified.sort_unstable();
-        notified.dedup();
-    }
-
-    /// The only place where a pair's modes change, so that all counts and both maps agree.
+    /// The only place where a pair's modes change, so that all counts and maps agree.
     fn set_modes(&mut self, path: &str, watcher: Watcher, before: Modes, after: Modes) {
         if before == after {
             return;
         }
-        let recursive = |modes: Modes| usize::from(modes.contains(WatchMode::PersistentRecursive));
-        self.recursive = self.recursive + recursive(after) - recursive(before);
         self.count = self.count + usize::from(before.is_empty()) - usize::from(after.is_empty());
         if after.is_empty() {
             self.unlink(path, watcher);
-            return;
+        } else if before.is_empty() {
+            self.link(path, watcher, after);
+        } else {
+            self.by_path.get_mut(path).expect("linked before").set(watcher, after);
         }
-        if before.is_empty() {
-            return self.link(path, watcher, after);
+        let is_recursive = |modes: Modes| modes.contains(WatchMode::PersistentRecursive);
+        match (is_recursive(before), is_recursive(after)) {
+            (false, true) => {
+                let (path, _) = self.by_path.get_key_value(path).expect("linked by now");
+                self.recursive.add(path, watcher);
+            }
+            (true, false) => self.recursive.remove(path, watcher),
+            _ => {}
         }
-        self.by_path.get_mut(path).expect("linked before").set(watcher, after);
     }
 
     fn link(&mut self, path: &str, watcher: Watcher, modes: Modes) {
@@ -491,20 +497,6 @@ impl Table {
             }
         }
     }
-}
-
-/// The proper ancestors of a path, nearest first, ending with the root.
-fn ancestors(path: &str) -> impl Iterator<Item = &str> {
-    let parent = |path: &str| -> Option<usize> {
-        match path.rfind('/') {
-            _ if path == "/" => None,
-            Some(0) => Some(1),
-            other => other,
-        }
-    };
-    std::iter::successors(parent(path).map(|end| &path[..end]), move |path| {
-        parent(path).map(|end| &path[..end])
-    })
 }
 
 #[cfg(test)]
@@ -542,12 +534,29 @@ mod tests {
             watches.add(TableKind::Child, path, A).unwrap();
             watches.add(TableKind::Child, path, B).unwrap();
         }
-        assert!(watches.remove_some(A, 2));
+        let limit = |znodes| StepLimit { znodes, bytes: 100 };
+        assert!(watches.remove_some(A, limit(2)));
         assert_eq!((watches.count_of(A), watches.count_of(B)), (4, 3));
-        assert!(watches.remove_some(A, 3));
+        assert!(watches.remove_some(A, limit(3)));
         assert_eq!(watches.trigger(TableKind::Child, "/c"), [A, B]);
-        assert!(!watches.remove_some(A, 1), "the last one was removed");
+        assert!(!watches.remove_some(A, limit(1)), "the last one was removed");
         assert_eq!((watches.count_of(A), watches.count()), (0, 2));
+    }
+
+    /// Only their number used to count.
+    #[test]
+    fn fewer_watches_of_long_paths_are_removed_at_a_time() {
+        let mut watches = Watches::new(0);
+        let long = |last: char| format!("/{}{last}", "a".repeat(1000));
+        for path in ['a', 'b', 'c', 'd'].map(long) {
+            watches.add_persistent(&path, A, WatchMode::Persistent).unwrap();
+        }
+        let limit = |bytes| StepLimit { znodes: 100, bytes };
+        for (bytes, left) in [(1, 7), (1002, 6), (1003, 4), (3000, 1)] {
+            assert!(watches.remove_some(A, limit(bytes)));
+            assert_eq!(watches.count_of(A), left);
+        }
+        assert!(!watches.remove_some(A, limit(1)));
     }
 
     #[test]
@@ -595,14 +604,6 @@ mod tests {
     }
 
     #[test]
-    fn ancestors_end_with_the_root() {
-        let all = |path| ancestors(path).collect::<Vec<_>>();
-        assert_eq!(all("/a/b/c"), ["/a/b", "/a", "/"]);
-        assert_eq!(all("/a"), ["/"]);
-        assert!(all("/").is_empty());
-    }
-
-    #[test]
     fn a_closed_connection_leaves_nothing_behind() {
         let mut watches = Watches::new(0);
         watches.add(TableKind::Data, "/x", A).unwrap();
@@ -612,11 +613,12 @@ mod tests {
         watches.remove_watcher(A);
         assert_eq!(watches.count(), 1);
         assert_eq!(watches.summary(), WatchSummary { connections: 1, paths: 1, watches: 1 });
-        assert_eq!(watches.data.recursive, 0);
+        assert!(watches.data.recursive.is_empty());
     }
 
     #[test]
     fn the_watches_of_one_connection_are_listed_with_their_modes() {
+        let limit = |znodes, bytes| StepLimit { znodes, bytes };
         let mut watches = Watches::new(0);
         watches.add(TableKind::Child, "/b", A).unwrap();
         watches.add(TableKind::Data, "/b", A).unwrap();
@@ -624,7 +626,7 @@ mod tests {
         watches.add_persistent("/c", A, WatchMode::PersistentRecursive).unwrap();
         watches.add(TableKind::Data, "/other", B).unwrap();
         let notified: Vec<_> = watches
-            .of_watcher(A, 10)
+            .of_watcher(A, limit(10, 100))
             .into_iter()
             .map(|WatchEntry { path, table, mode }| (path.to_string(), table, mode))
             .collect();
@@ -638,8 +640,13 @@ mod tests {
             ]
         );
         assert_eq!((watches.count_of(A), watches.count_of(B), watches.count()), (5, 1, 6));
-        assert_eq!(watches.of_watcher(A, 3).last().unwrap().table, TableKind::Child);
-        assert!(watches.of_watcher(Watcher(9), 10).is_empty());
+        for (znodes, bytes, entries) in
+            [(1, 100, 1), (2, 100, 3), (3, 100, 4), (3, 4, 3), (3, 1, 1)]
+        {
+            let found = watches.of_watcher(A, limit(znodes, bytes));
+            assert_eq!(found.len(), entries, "{znodes} paths, {bytes} bytes");
+        }
+        assert!(watches.of_watcher(Watcher(9), limit(10, 100)).is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use herdsman_runtime::LimitedLog;
 use herdsman_tls::{
     Peer, Reload, Side, TlsContext, TlsError, describe_io_failure, looks_like_tls, subject_name,
 };
@@ -21,7 +22,6 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{info, warn};
 
-use super::rate_limited_warning::RateLimitedWarning;
 use crate::identity::CertificateSubject;
 use crate::settings::{PlainHttp, PortTls};
 use crate::shared_result_thread::SharedResultThread;
@@ -37,7 +37,7 @@ pub(crate) struct TlsPort {
     /// Reads changed files; started by the first handshake. Without a thread the old files stay in use.
     files: OnceLock<Option<SharedResultThread<()>>>,
     plain: PlainHttp,
-    refused: RateLimitedWarning,
+    refused: LimitedLog,
 }
 
 /// A connection that is ready for HTTP.
@@ -68,7 +68,7 @@ impl TlsPort {
         for warning in context.warnings() {
             warn!("TLS of the admin server: {warning}");
         }
-        let refused = RateLimitedWarning::default();
+        let refused = LimitedLog::default();
         Ok(TlsPort { context, files: OnceLock::new(), plain: tls.plain, refused })
     }
 

@@ -25,6 +25,7 @@ use axum::http::header::{CONNECTION, RETRY_AFTER, STRICT_TRANSPORT_SECURITY};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
+use herdsman_runtime::LimitedLog;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -35,11 +36,10 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_rustls::server::TlsStream;
 use tower_service::Service;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::connections::{ActiveRequest, Admission, Connection, Connections, Limits};
 use super::handshake::{Opened, TlsPort};
-use super::rate_limited_warning::RateLimitedWarning;
 use super::write_timeout_stream::WriteTimeoutStream;
 use crate::error::ApiError;
 use crate::health;
@@ -75,7 +75,7 @@ pub(crate) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Res
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let tls = tls.map(Arc::new);
     let connections = Connections::new(limits.connections_max);
-    let crowded = RateLimitedWarning::default();
+    let (crowded, failed) = (LimitedLog::default(), LimitedLog::default());
     let mut end = stopped.clone();
     let ended = async move { drop(end.wait_for(|stop| *stop).await) };
     let accept = async {
@@ -83,7 +83,8 @@ pub(crate) async fn serve(port: Port, stopped: watch::Receiver<bool>) -> io::Res
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    warn!("the {name} port cannot accept a connection: {error}");
+                    failed
+                        .warn(format_args!("the {name} port cannot accept a connection: {error}"));
                     tokio::time::sleep(ACCEPT_RETRY).await;
                     continue;
                 }

@@ -29,7 +29,7 @@ use std::time::Duration;
 use herdsman_node::Input;
 use herdsman_proto::limits::ids_fit;
 use herdsman_proto::{Id, SessionId};
-use herdsman_tree::{Watcher, auth};
+use herdsman_tree::{StepLimit, Watcher, auth};
 use tokio::sync::watch;
 use tokio::time::Sleep;
 use tracing::debug;
@@ -53,8 +53,8 @@ const OUTPUT_BYTES_MAX: usize = 1 << 20;
 const FIRST_FRAME_BYTES_MAX: usize = 4096;
 /// How long a closing connection may take to send its last replies.
 const LINGER: Duration = Duration::from_secs(5);
-/// Watches of an ended connection that are removed at a time: a fraction of a millisecond.
-const WATCHES_PER_TURN: usize = 1000;
+/// Watches of an ended connection that are removed at a time, and bytes of their paths: a fraction of a millisecond.
+const WATCHES_PER_TURN: StepLimit = StepLimit { znodes: 1000, bytes: 128 << 10 };
 
 /// The stage of a connection, named for what it awaits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

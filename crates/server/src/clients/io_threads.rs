@@ -12,7 +12,6 @@ use herdsman_tree::auth::Schemes;
 use rustls::ServerConnection;
 use tokio::sync::mpsc;
 use tokio_util::task::TaskTracker;
-use tracing::warn;
 
 use crate::clients::Client;
 use crate::clients::connection::Connection;
@@ -273,7 +272,9 @@ async fn take_connections(
                 connections.spawn(connection.run());
             }
             Err(error) => {
-                warn!(peer = %client.peer, "cannot set up the connection: {error}");
+                let report =
+                    format_args!("cannot set up the connection of {}: {error}", client.peer);
+                shared.limit_reports.set_up.warn(report);
                 shared.core.clients.remove(&client);
             }
         }

@@ -10,6 +10,8 @@ pub(crate) struct LimitReports {
     pub refusals: LimitedLog,
     /// Connections that cannot be accepted, most often because there are no file descriptors left.
     pub accepts: LimitedLog,
+    /// Accepted connections that cannot be set up, most often because they have been reset since.
+    pub set_up: LimitedLog,
     /// Connections that requested no session in time.
     pub sessionless: LimitedLog,
     /// Frames that are too long, and bytes that are not a request.
@@ -39,6 +41,7 @@ impl Default for LimitReports {
         LimitReports {
             refusals: LimitedLog::default(),
             accepts: LimitedLog::once_a_minute(),
+            set_up: LimitedLog::default(),
             sessionless: LimitedLog::default(),
             frames: LimitedLog::default(),
             malformed: LimitedLog::default(),

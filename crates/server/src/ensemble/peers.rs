@@ -32,6 +32,7 @@ use crate::operators::stats::EnsembleStats;
 use herdsman_quorum::{
     ConnectResult, MemberReport, PortFailure, QuorumNetwork, ReadPermission, Receiver, SendRecord,
 };
+use herdsman_runtime::LimitedLog;
 
 use leader_link::LeaderLink;
 pub use streams::LogFiles;
@@ -236,13 +237,15 @@ impl Peers {
 /// Receives the network's inputs for the core.
 pub struct PeerReceiver {
     core: Arc<Core>,
+    /// Failed reads of the log for other members, which may repeat their requests.
+    unread_records: LimitedLog,
 }
 
 impl PeerReceiver {
     /// Creates the receiver of a core.
     #[must_use]
     pub fn new(core: Arc<Core>) -> Self {
-        PeerReceiver { core }
+        PeerReceiver { core, unread_records: LimitedLog::default() }
     }
 }
 
@@ -327,7 +330,7 @@ impl Receiver for PeerReceiver {
             return Chain::Broken;
         }
         let LogFiles { disk, dirs, .. } = &peers.settings.log_files;
-        send_records(disk, dirs, range, is_wanted, send)
+        send_records(disk, dirs, range, is_wanted, &self.unread_records, send)
     }
 }
 

@@ -7,9 +7,9 @@ use herdsman_node::{Node, ServesAs};
 use herdsman_proto::Zxid;
 use herdsman_proto::quorum::fetch::{Chain, MemberState};
 use herdsman_quorum::SendRecord;
+use herdsman_runtime::LimitedLog;
 use herdsman_store::{Dirs, Disk, RangeError, read_records};
 use herdsman_zab::Voting;
-use tracing::warn;
 
 /// Passes the valid records of a part of the log to `send`, until that breaks or nobody waits for them. The end of a log that is being written
 /// is treated like an incomplete record.
@@ -18,14 +18,17 @@ pub(crate) fn send_records(
     dirs: &Dirs,
     (after, before): (Zxid, Zxid),
     is_wanted: &dyn Fn() -> bool,
+    failures: &LimitedLog,
     send: &mut SendRecord<'_>,
 ) -> Chain {
+    let report = |failure: &dyn std::fmt::Display| {
+        failures
+            .warn(format_args!("cannot read log records requested by another member: {failure}"));
+        Chain::Broken
+    };
     let mut records = match read_records(Arc::clone(disk), dirs, after, before) {
         Ok(records) => records,
-        Err(failure) => {
-            warn!("cannot read log records requested by another member: {failure}");
-            return Chain::Broken;
-        }
+        Err(failure) => return report(&failure),
     };
     loop {
         match records.next_wanted(is_wanted) {
@@ -36,10 +39,7 @@ pub(crate) fn send_records(
             }
             Ok(None) if records.is_unbroken() => return Chain::Unbroken,
             Ok(None) | Err(RangeError::Stopped) => return Chain::Broken,
-            Err(failure) => {
-                warn!("cannot read log records requested by another member: {failure}");
-                return Chain::Broken;
-            }
+            Err(failure) => return report(&failure),
         }
     }
 }

@@ -10,6 +10,7 @@ use std::collections::BTreeSet;
 use herdsman_node::Input;
 use herdsman_proto::{ServerState, SessionId, Zxid};
 use herdsman_store::dir_bytes;
+use herdsman_tree::StepLimit;
 use herdsman_tree::sweep::{SweepPosition, SweepTime};
 use herdsman_zab::quorum::Electorate;
 
@@ -416,7 +417,8 @@ impl World {
         // Clocks may have been ahead when a znode was written.
         let time = SweepTime { now_ms: wall_ms - 1000, never_used_ms_max: None };
         let mut place = SweepPosition::Start;
-        !self.chronicle.tree().sweep_candidates(time, &mut place, usize::MAX).is_empty()
+        let limit = StepLimit { znodes: usize::MAX, bytes: usize::MAX };
+        !self.chronicle.tree().sweep_candidates(time, &mut place, limit).is_empty()
     }
 
     /// Every server that is down, or cannot write, starts again, if it is not left out.

@@ -5,7 +5,7 @@
 //! [`StatPersisted`] and its data a slice; no other module knows where the parts are stored.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use herdsman_proto::txn::Data;
 use herdsman_proto::{StatPersisted, Zxid};
@@ -13,6 +13,7 @@ use herdsman_proto::{StatPersisted, Zxid};
 use super::NodeId;
 use super::texts::{RowId, Texts};
 use crate::acls::AclSlot;
+use crate::digest::{digest_after, text_crc, znode_digest};
 
 /// Data of this size or more is shared with the txn that set it: a copy would cost more time
 /// than it saves bytes, and readers can keep a reference at no cost.
@@ -64,7 +65,7 @@ impl<'a> Znode<'a> {
             return None;
         }
         match self.slot.shared_data() {
-            Some(shared) => Some(shared),
+            Some(shared) => Some(&shared.bytes),
             None => Some(self.text(self.slot.name.bytes()..self.slot.text_bytes())),
         }
     }
@@ -72,13 +73,14 @@ impl<'a> Znode<'a> {
     /// Bytes of data.
     #[must_use]
     pub fn data_len(self) -> usize {
-        self.slot.shared_data().map_or(self.slot.data_bytes as usize, |shared| shared.len())
+        self.slot.shared_data().map_or(self.slot.data_bytes as usize, |shared| shared.bytes.len())
     }
 
     /// Its data as an owned value. Only small data is copied.
     #[must_use]
     pub fn to_data(self) -> Data {
-        self.slot.shared_data().cloned().or_else(|| self.data().map(Arc::from))
+        let shared = self.slot.shared_data().map(|shared| Arc::clone(&shared.bytes));
+        shared.or_else(|| self.data().map(Arc::from))
     }
 
     /// Its stat, without the fields that are counted.
@@ -86,6 +88,19 @@ impl<'a> Znode<'a> {
     #[inline]
     pub fn stat(self) -> StatPersisted {
         self.slot.stat()
+    }
+
+    /// The digest that it has at this path, which is its own, and with this stat. Large data is read only the first
+    /// time.
+    #[must_use]
+    pub fn digest_with(self, path: &str, stat: &StatPersisted) -> u32 {
+        match self.slot.shared_data() {
+            Some(shared) => {
+                let crc = shared.crc.get_or_init(|| text_crc(path, &shared.bytes));
+                digest_after(*crc, path, stat)
+            }
+            None => znode_digest(path, self.data(), stat),
+        }
     }
 
     /// Its ACL.
@@ -140,12 +155,13 @@ impl<'a> NewData<'a> {
         }
     }
 
-    fn shared(self) -> Option<Arc<[u8]>> {
-        match self {
-            NewData::Bytes(bytes) if bytes.len() >= SHARED_BYTES_MIN => Some(Arc::from(bytes)),
-            NewData::Shared(shared) if shared.len() >= SHARED_BYTES_MIN => Some(Arc::clone(shared)),
-            NewData::None | NewData::Bytes(_) | NewData::Shared(_) => None,
-        }
+    fn shared(self) -> Option<Box<SharedData>> {
+        let bytes = match self {
+            NewData::Bytes(bytes) if bytes.len() >= SHARED_BYTES_MIN => Arc::from(bytes),
+            NewData::Shared(shared) if shared.len() >= SHARED_BYTES_MIN => Arc::clone(shared),
+            NewData::None | NewData::Bytes(_) | NewData::Shared(_) => return None,
+        };
+        Some(Box::new(SharedData { bytes, crc: OnceLock::new() }))
     }
 
     /// The data that is stored after the name: all of it or none.
@@ -206,12 +222,19 @@ struct Below {
     totals: Totals,
 }
 
+/// Large data, and the CRC of its znode's path with it, once a digest has needed it.
+#[derive(Debug)]
+struct SharedData {
+    bytes: Arc<[u8]>,
+    crc: OnceLock<u32>,
+}
+
 /// The fields that most leaves do not have. Without it a znode has no children and no shared data, its pzxid is
 /// its czxid, and all other numbers of this kind are 0.
 #[derive(Debug, Default)]
 struct Extra {
     below: Option<Box<Below>>,
-    shared_data: Option<Arc<[u8]>>,
+    shared_data: Option<Box<SharedData>>,
     pzxid: Zxid,
     ephemeral_owner: i64,
     cversion: i32,
@@ -372,8 +395,8 @@ impl Slot {
         children.get(slot as usize).copied()
     }
 
-    fn shared_data(&self) -> Option<&Arc<[u8]>> {
-        self.extra.as_ref()?.shared_data.as_ref()
+    fn shared_data(&self) -> Option<&SharedData> {
+        self.extra.as_ref()?.shared_data.as_deref()
     }
 
     #[inline]

@@ -26,7 +26,7 @@ impl Prepare<'_> {
         znode.stat.version = version;
         znode.stat.mtime = self.header.time_ms;
         znode.stat.mzxid = self.header.zxid;
-        znode.data = PendingData::New(data.clone());
+        znode.data = PendingData::new(data.clone());
         self.overlay.put(self.tree, self.header.zxid, path, znode);
         Ok(Txn::SetData { path: path.into(), data, version, reconfig: false })
     }
@@ -40,7 +40,7 @@ impl Prepare<'_> {
         znode.stat.version = -1;
         znode.stat.mtime = self.header.time_ms;
         znode.stat.mzxid = self.header.zxid;
-        znode.data = PendingData::New(data.clone());
+        znode.data = PendingData::new(data.clone());
         self.overlay.put(self.tree, self.header.zxid, path::CONFIG, znode);
         Ok(Txn::SetData { path: path::CONFIG.into(), data, version: -1, reconfig: true })
     }

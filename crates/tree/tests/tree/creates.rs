@@ -2,7 +2,7 @@
 
 use herdsman_proto::txn::{CreateKind, CreateTxn, Entry};
 use herdsman_proto::{SessionId, StatPersisted, Txn, TxnHeader, Zxid};
-use herdsman_tree::{Loader, Overlay, Tree, TreeOptions};
+use herdsman_tree::{Dump, Loader, Overlay, Tree, TreeOptions};
 
 use crate::scripts::options;
 use crate::words;
@@ -117,4 +117,40 @@ fn sequence_numbers_continue_below_zero() {
         &["/q/n2147483646", "/q/n2147483647", "/q/n-2147483648", "/q/n-2147483647"],
     );
     check(-11, &["/q/n-000000011", "/q/n-000000010", "/q/n-000000009"]);
+}
+
+/// The CRC of large data is kept, so it must be that of the data and path that a znode has now.
+#[test]
+fn the_digest_of_a_znode_with_large_data_is_that_of_a_new_tree() {
+    let (large, larger) = ("x".repeat(4096), "y".repeat(10_000));
+    let mut world = World::new(TreeOptions::default(), &[&format!("create /a {large}")]);
+    let check = |world: &World| {
+        let mut dump = Dump::start(&world.tree);
+        let mut loader = Loader::new(TreeOptions::default());
+        dump.acls().iter().for_each(|(key, acl)| loader.acl(*key, acl.to_vec()));
+        dump.step(&world.tree, 100, &mut |path, data, acl, stat| {
+            loader.node(path, data, acl, *stat).unwrap();
+        });
+        let digest = loader.finish(dump.zxid()).unwrap().digest();
+        assert_eq!(world.tree.digest(), digest);
+    };
+    let small_again = format!("multi create /a/k ; set /a {large} ; set /a 12 ; delete /a/k");
+    let lines = [
+        "create /a/b 12".to_owned(),
+        format!("set /a {larger}"),
+        "create /a/c 12".to_owned(),
+        format!("multi create /a/d 1 ; set /a {large} ; delete /a/b ; create /a/e {larger}"),
+        "create /a/e/f".to_owned(),
+        format!("multi set /a {larger} ; create /a/g ; delete /a/none"),
+        "delete /a/e/f".to_owned(),
+        small_again,
+        "create /a/h".to_owned(),
+        format!("set / {large}"),
+        "delete /a/h".to_owned(),
+        "create /i".to_owned(),
+    ];
+    for line in &lines {
+        world.run(line);
+        check(&world);
+    }
 }

@@ -6,13 +6,16 @@ use std::collections::BTreeMap;
 use herdsman_proto::txn::Entry;
 use herdsman_proto::{SessionId, Zxid};
 use herdsman_tree::sweep::{SweepPosition, SweepTime};
-use herdsman_tree::{Dump, Loader, Tree, TreeOptions};
+use herdsman_tree::{Dump, Loader, StepLimit, Tree, TreeOptions};
 use proptest::prelude::*;
 
 use crate::model::ModelNode;
 use crate::properties::nodes;
 use crate::scripts::{Run, Step, churn, options};
 use crate::world::World;
+
+/// A step of any size.
+pub const NO_LIMIT: StepLimit = StepLimit { znodes: usize::MAX, bytes: usize::MAX };
 
 /// Everything about a tree that a client, an operator or another server could see.
 #[derive(Debug, PartialEq)]
@@ -40,7 +43,7 @@ fn seen(tree: &Tree) -> Seen {
         sessions: tree.sessions().collect(),
         ephemerals: tree.ephemeral_owners().into_iter().map(ephemerals).collect(),
         ephemeral_count: tree.ephemeral_count(),
-        idle: tree.sweep_candidates(time, &mut SweepPosition::Start, usize::MAX),
+        idle: tree.sweep_candidates(time, &mut SweepPosition::Start, NO_LIMIT),
         limited: tree.limited_paths().map(str::to_owned).collect(),
         digest: tree.digest(),
         data_size: tree.data_size(),

@@ -1,10 +1,10 @@
 //! Detects deadlocks across all locks.
 //!
-//! In: the contenders of locks, read at different moments, and a function that checks at one moment whether
-//! nodes still exist. Out: cycles that were real at that moment. A node that was deleted since it was read,
-//! and with it its wait, would raise a false alarm; so the locks of a cycle are read once more, under one
-//! lock of the tree, and only existing nodes count. Names are never used twice and nodes never change their
-//! order, so each existing node waits for the existing nodes before it.
+//! In: the contenders of locks, read at different moments, and a function that checks later whether
+//! nodes still exist. Out: cycles that were real when the last of them was read. A node that was deleted since it was
+//! read, and with it its wait, would raise a false alarm; so the locks of a cycle are read once more, and only nodes
+//! that still exist count: all of them existed at the moment between the two. Names are never used twice and nodes
+//! never change their order, so each existing node waits for the existing nodes before it.
 
 use std::collections::BTreeSet;
 

@@ -62,15 +62,17 @@ fn peers(server: &ServerHandle) -> Peers {
     with_session.filter(|(session, _)| *session != SessionId::NONE).collect()
 }
 
-/// Removes contenders that no longer exist, all at one moment.
+/// Removes contenders that no longer exist, in steps. Those that are left existed when the walk had ended, all at that
+/// moment: a token names one znode only, so it existed all the time since it was found.
 fn keep_present(server: &ServerHandle, ids: &[Id], lines: &mut Lines) {
-    let tree = server.core().tree();
-    let visible = tree.visible_to(ids);
+    let is_present = |path: &str, Contender { name, token, .. }: &Contender| {
+        let path = format!("{}/{name}", path.trim_end_matches('/'));
+        let tree = server.core().tree();
+        let znode = tree.visible_to(ids).znode(&path);
+        znode.is_ok_and(|znode| u64::try_from(znode.stat().czxid.0) == Ok(*token))
+    };
     for (path, line) in lines {
-        line.retain(|Contender { name, token, .. }| {
-            let znode = visible.znode(&format!("{}/{name}", path.trim_end_matches('/')));
-            znode.is_ok_and(|znode| u64::try_from(znode.stat().czxid.0) == Ok(*token))
-        });
+        line.retain(|contender| is_present(path, contender));
     }
 }
 

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use herdsman_node::reads;
 use herdsman_proto::request::RequestHeader;
-use herdsman_proto::{ErrorCode, JuteReader, OpCode, Request, Zxid};
+use herdsman_proto::{ErrorCode, JuteReader, OpCode, ReadRequest, Request, Zxid};
+use herdsman_runtime::LimitedLog;
 use herdsman_tree::{Tree, read};
 
 use super::serve::{Route, header_of};
@@ -24,6 +25,8 @@ const SHOWN_BYTES_MAX: usize = 1024;
 /// Reads that are answered under one guard.
 struct ReadBatch<'a> {
     core: &'a Core,
+    /// Limits the lines about replies that are too large.
+    large_replies: &'a LimitedLog,
     /// When the first of them arrived.
     arrived_us: u64,
     /// When the tree could be read.
@@ -53,7 +56,7 @@ struct RefusedWatches {
 struct LargeReply {
     op: OpCode,
     path: String,
-    /// Its size, if that is known without building it.
+    /// Its size, if that is known without building it. Children are visited for it, so only if it is logged.
     bytes: Option<usize>,
 }
 
@@ -69,7 +72,8 @@ struct SlowRead {
 impl Connection {
     /// Serves the reads at the front of the intake.
     pub(super) fn serve_reads(&mut self) -> Result<ControlFlow<()>, EndReason> {
-        let core = Arc::clone(&self.shared.core);
+        let shared = Arc::clone(&self.shared);
+        let core = &*shared.core;
         let arrived_us = core.clock.monotonic_us();
         let tree = core.tree();
         // Events first: see `outbox`. A server that has closed its clients' connections may have another tree.
@@ -77,7 +81,8 @@ impl Connection {
         if self.stage != Stage::Serving {
             return Ok(ControlFlow::Break(()));
         }
-        let mut batch = ReadBatch::begin(&core, arrived_us);
+        let large_replies = &shared.limit_reports.large_replies;
+        let mut batch = ReadBatch::begin(core, large_replies, arrived_us);
         let Connection { intake, output, written, session, client, ids, .. } = self;
         let reader = read::ReadCaller { session: *session, watcher: client.id.watcher(), ids };
         batch.note_if_waited(intake)?;
@@ -158,7 +163,7 @@ impl Connection {
 
 impl<'a> ReadBatch<'a> {
     /// Starts a batch when the tree can be read.
-    fn begin(core: &'a Core, arrived_us: u64) -> Self {
+    fn begin(core: &'a Core, large_replies: &'a LimitedLog, arrived_us: u64) -> Self {
         let guarded_us = if core.slow_requests.is_on() {
             core.clock.monotonic_us().max(arrived_us)
         } else {
@@ -167,6 +172,7 @@ impl<'a> ReadBatch<'a> {
         let (reply_bytes, watches) = (Series::default(), RefusedWatches::default());
         ReadBatch {
             core,
+            large_replies,
             arrived_us,
             guarded_us,
             reply_bytes,
@@ -224,15 +230,14 @@ impl ReadBatch<'_> {
     /// Logs a read whose reply was too large; a read that cannot be decoded has the same error.
     #[cold]
     fn note_if_too_large(&mut self, tree: &Tree, op: OpCode, body: &[u8]) {
-        let Ok(Request::Read(request)) = Request::decode(op, &mut JuteReader::new(body)) else {
-            return;
-        };
+        let Some(request) = decode_read(op, body) else { return };
         let (count, first) = &mut self.too_large;
         *count += 1;
+        let bytes = || size_if_logged(tree, &request, self.large_replies);
         first.get_or_insert_with(|| LargeReply {
             op,
             path: slow_requests::shown_path(op, body),
-            bytes: tree.children_bytes(&request),
+            bytes: bytes(),
         });
     }
 
@@ -257,6 +262,18 @@ impl ReadBatch<'_> {
             ],
         });
     }
+}
+
+fn decode_read(op: OpCode, body: &[u8]) -> Option<ReadRequest<'_>> {
+    match Request::decode(op, &mut JuteReader::new(body)) {
+        Ok(Request::Read(request)) => Some(request),
+        _ => None,
+    }
+}
+
+/// The size of a refused reply, if it is known without building it and will be in the log.
+fn size_if_logged(tree: &Tree, request: &ReadRequest<'_>, log: &LimitedLog) -> Option<usize> {
+    if log.has_room() { tree.children_bytes(request) } else { None }
 }
 
 /// How expensive a read may have been.
@@ -293,5 +310,17 @@ mod tests {
         check(OpCode::GetChildren, Ok(()), LARGE_REPLY_BYTES, Effort::Large);
         check(OpCode::GetChildren, Err(read::REPLY_TOO_LARGE), 16, Effort::Large);
         check(OpCode::GetEphemerals, Ok(()), 100, Effort::Large);
+    }
+
+    /// All children used to be visited for each refused reply, for lines of which ten are logged in a minute.
+    #[test]
+    fn a_size_that_is_not_logged_is_not_counted() {
+        let tree = Tree::new(herdsman_tree::TreeOptions::default());
+        let log = LimitedLog::once_a_minute();
+        let request = decode_read(OpCode::GetChildren, &[0, 0, 0, 1, b'/', 0]).unwrap();
+        let size = Some(4 + 4 + "zookeeper".len());
+        assert_eq!(size_if_logged(&tree, &request, &log), size);
+        log.warn(format_args!("a reply was refused"));
+        assert_eq!(size_if_logged(&tree, &request, &log), None);
     }
 }

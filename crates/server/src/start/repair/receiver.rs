@@ -9,6 +9,7 @@ use herdsman_proto::quorum::fetch::{Chain, DAMAGED_RANGES_MAX, MemberState, TO_T
 use herdsman_quorum::{
     ConnectResult, MemberReport, PortFailure, QuorumNetwork, ReadPermission, Receiver, SendRecord,
 };
+use herdsman_runtime::LimitedLog;
 use herdsman_store::{Damage, Dirs, Disk, Irreparable};
 use herdsman_zab::{Input, LinkId};
 use parking_lot::Mutex;
@@ -23,6 +24,8 @@ pub(super) struct RepairReceiver {
     needs_tree: Option<Irreparable>,
     network: Weak<QuorumNetwork>,
     port_failure: Mutex<Option<PortFailure>>,
+    /// Failed reads of the log for other members, which may repeat their requests.
+    unread_records: LimitedLog,
 }
 
 impl RepairReceiver {
@@ -45,6 +48,7 @@ impl RepairReceiver {
             needs_tree: damage.needs_tree,
             network: Arc::downgrade(network),
             port_failure: Mutex::default(),
+            unread_records: LimitedLog::default(),
         }
     }
 
@@ -93,10 +97,10 @@ impl Receiver for RepairReceiver {
             Some(Irreparable::MixedHistories) => Chain::Broken,
             // Each record is one of this history, but nothing shows where some are missing.
             Some(Irreparable::WrongTree) => {
-                send_records(&self.disk, &self.dirs, range, is_wanted, send);
+                send_records(&self.disk, &self.dirs, range, is_wanted, &self.unread_records, send);
                 Chain::Broken
             }
-            _ => send_records(&self.disk, &self.dirs, range, is_wanted, send),
+            _ => send_records(&self.disk, &self.dirs, range, is_wanted, &self.unread_records, send),
         }
     }
 }
