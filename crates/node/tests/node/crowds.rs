@@ -412,3 +412,37 @@ fn a_learner_reports_very_many_sessions_in_several_packets() {
     reported.retain(|&sessions| sessions > 0);
     assert_eq!(reported, [PING_SESSIONS_MAX, 1]);
 }
+
+/// A leader that has lost its quorum keeps questions about a session whose end it has proposed.
+#[test]
+fn a_learner_with_too_many_questions_is_disconnected() {
+    const QUESTIONS_MAX: usize = 1 << 16;
+    let mut cluster = Cluster::new(&settings(), 3, &mut |_, _, _, _| {});
+    cluster.wait(5_000, &mut |_, _, _, _| {});
+    let leader =
+        *cluster.members.iter().find(|(_, member)| member.leads()).expect("somebody leads").0;
+    cluster.step(leader, connect(1), &mut |_, _, _, _| {});
+    let session = cluster.members[&leader].tree.sessions().next().expect("it is open").0;
+    let zab = cluster.members[&leader].node.zab().expect("an ensemble");
+    let link = zab.learners().next().expect("somebody follows").0;
+    cluster.wait(20_000, &mut |_, _, _, _| {});
+    (1..=3).for_each(|place| cluster.hold(place));
+    cluster.wait(1_000, &mut |_, _, _, _| {});
+    let mut answers = 0;
+    let mut closed = Vec::new();
+    for _ in 0..=QUESTIONS_MAX {
+        let packet = QuorumPacket::Revalidate { session, timeout_ms: 4000 };
+        let input = Input::Peer(PeerInput::Packet { link, packet });
+        cluster.step(leader, input, &mut |place, _, output, _| match output {
+            herdsman_node::Output::Peer(PeerOutput::Close { link, .. }) if place == leader => {
+                closed.push(*link);
+            }
+            herdsman_node::Output::Peer(PeerOutput::Send {
+                packet: QuorumPacket::Revalidated { .. },
+                ..
+            }) => answers += 1,
+            _ => {}
+        });
+    }
+    assert_eq!((answers, closed), (0, vec![link]));
+}
