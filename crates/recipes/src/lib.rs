@@ -26,7 +26,6 @@ mod hold_options;
 pub mod ids;
 mod line;
 pub mod lock;
-mod marked;
 pub mod master_worker;
 pub mod membership;
 pub mod messaging;
@@ -47,6 +46,7 @@ mod stable_hash;
 mod until_known;
 pub mod versioned_cell;
 pub mod wait_for;
+mod witness;
 pub mod worker_id;
 
 pub use barrier::{Barrier, CountDownLatch, DoubleBarrier, Inside};
