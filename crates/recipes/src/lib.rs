@@ -43,6 +43,7 @@ pub mod sequence;
 pub mod shared_value;
 pub mod snowflake;
 mod stable_hash;
+mod tagged_node;
 mod until_known;
 pub mod versioned_cell;
 pub mod wait_for;
