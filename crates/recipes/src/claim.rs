@@ -12,25 +12,19 @@
 //! again; the marker of a former holder does not exist any more by then, and its fenced writes need both.
 //!
 //! # Lost replies
-//! The same transaction is sent again. If the first one was applied, the second one finds its own marker. Since both
-//! go through the leader, it does not matter whether the server that answers is behind.
+//! The marker is the witness of that transaction: see [`crate::witness`].
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, OpResult, Outcome, Session, Stat};
-use tokio::sync::oneshot;
-use uuid::Uuid;
+use herdsman_client::{Client, Created, Op, OpResult, Session, Stat};
 
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::{Holder, LostWhen};
 use crate::owned_node::{Incarnation, OwnedNode};
-use crate::path::child;
-use crate::retrying::retrying;
-
-/// The index of this operation in the transaction.
-const CREATES_MARKER: usize = 0;
+use crate::retrying::{is_overtaken, retrying};
+use crate::witness::{Committed, Witness};
 
 /// One attempt to hold a path.
 #[derive(Debug)]
@@ -44,7 +38,6 @@ pub(crate) struct Claim {
     /// A holder whose lease has expired, and which this claim replaces.
     replaced: Option<Replaced>,
     fence: String,
-    marker: String,
 }
 
 /// The holder that is replaced.
@@ -75,7 +68,6 @@ impl Claim {
             data,
             lost_when: holder.lost_when,
             replaced: None,
-            marker: child(&fence, &Uuid::new_v4().to_string()),
             fence,
         }
     }
@@ -89,58 +81,39 @@ impl Claim {
     /// Makes the claim; `None` if another client has the path. Once it was sent, it runs to its end even if the
     /// caller no longer waits: then the path is released again.
     pub(crate) async fn make(self) -> Result<Option<Hold>> {
-        let (send, receive) = oneshot::channel();
         let client = self.client.clone();
-        client.spawn(async move {
-            let made = self.run(|| send.is_closed()).await;
-            // A hold that was not received is dropped, and thereby released.
-            let _ = send.send(made);
-        });
-        receive.await.unwrap_or(Err(Error::Lost))
+        // A hold that is not received is dropped, and thereby released.
+        client.spawn(async move { self.run().await }).await.unwrap_or(Err(Error::Lost))
     }
 
-    async fn run(&self, is_abandoned: impl Fn() -> bool) -> Result<Option<Hold>> {
+    async fn run(&self) -> Result<Option<Hold>> {
         let client = retrying(&self.client);
-        let mut is_in_doubt = false;
-        loop {
-            if is_abandoned() && !is_in_doubt {
-                return Ok(None);
-            }
-            let error = match client.transaction(self.ops()).await {
-                Ok(results) => return Ok(self.hold_from(results)),
-                Err(error) => error,
-            };
-            match (error.failed_op(), error.kind()) {
-                // Created by an earlier attempt.
-                (Some(CREATES_MARKER), ErrorKind::NodeExists) => return self.find(&client).await,
-                (Some(CREATES_MARKER), ErrorKind::NoNode) if self.replaced.is_none() => {
-                    client.ensure(&self.fence, Lifetime::Container).await?;
-                }
-                (Some(_), ErrorKind::NodeExists | ErrorKind::NoNode | ErrorKind::BadVersion) => {
-                    return Ok(None);
-                }
-                (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
-                    is_in_doubt = true;
-                }
-                _ => return Err(error.into()),
-            }
+        let mut marker = Witness::new(&client, &self.session, &self.fence);
+        let hold = match marker.commit(&self.ops()).await {
+            Ok(Committed::Now(results)) => self.hold_from(results, marker.path()),
+            Ok(Committed::Before) => self.find(&client, marker.path()).await?,
+            Err(error) if is_overtaken(&error) => None,
+            Err(error) => return Err(error.into()),
+        };
+        if hold.is_some() {
+            marker.disarm();
         }
+        Ok(hold)
     }
 
     fn ops(&self) -> Vec<Op> {
         let set = Op::set(&self.fence, "");
         let create = Op::create(&self.path, self.data.clone()).ephemeral();
-        let marker = Op::create(&self.marker, "").ephemeral();
         match self.replaced {
-            None => vec![marker, set, create],
+            None => vec![set, create],
             Some(Replaced { fence_version, node_version }) => {
                 let delete = Op::delete(&self.path).version(node_version);
-                vec![marker, set.version(fence_version), delete, create]
+                vec![set.version(fence_version), delete, create]
             }
         }
     }
 
-    fn hold_from(&self, results: Vec<OpResult>) -> Option<Hold> {
+    fn hold_from(&self, results: Vec<OpResult>, marker: &str) -> Option<Hold> {
         let mut fence = None;
         let mut node = None;
         for result in results {
@@ -150,14 +123,14 @@ impl Claim {
                 _ => {}
             }
         }
-        Some(self.hold(node?, &fence?))
+        Some(self.hold(node?, &fence?, marker))
     }
 
-    fn hold(&self, created: Created, fence: &Stat) -> Hold {
+    fn hold(&self, created: Created, fence: &Stat, marker: &str) -> Hold {
         let incarnation = Incarnation {
             guard: self.fence.clone(),
             version: Arc::new(fence.version.into()),
-            marker: Some(self.marker.clone()),
+            marker: Some(marker.to_owned()),
             last_data: None,
             may_be_bypassed: false,
         };
@@ -167,22 +140,21 @@ impl Claim {
 
     /// Finds what an attempt whose reply was lost has created. All of it has the zxid of that transaction; otherwise
     /// the node was deleted by hand, and another client may have created it.
-    async fn find(&self, client: &Client) -> Result<Option<Hold>> {
-        let [marker, node, fence] =
-            [&self.marker, &self.path, &self.fence].map(|path| client.exists(path).send());
-        let (marker, node, fence) = (marker.await?, node.await?, fence.await?);
-        if let (Some(marker), Some(stat)) = (marker, node)
-            && stat.czxid == marker.czxid
+    async fn find(&self, client: &Client, marker: &str) -> Result<Option<Hold>> {
+        let [created, node, fence] =
+            [marker, &self.path, &self.fence].map(|path| client.exists(path).send());
+        let (created, node, fence) = (created.await?, node.await?, fence.await?);
+        if let (Some(created), Some(stat)) = (created, node)
+            && stat.czxid == created.czxid
         {
-            if let Some(fence) = fence.filter(|fence| fence.mzxid == marker.czxid) {
+            if let Some(fence) = fence.filter(|fence| fence.mzxid == stat.czxid) {
                 let created = Created { path: self.path.clone(), stat };
-                return Ok(Some(self.hold(created, &fence)));
+                return Ok(Some(self.hold(created, &fence, marker)));
             }
             // The fence was written to by hand, so its version no longer shows which one is ours.
             OwnedNode::at_reused_path(self.client.clone(), &self.path, stat.czxid)
                 .remove_in_background();
         }
-        self.client.delete(&self.marker).in_background();
         Ok(None)
     }
 }

@@ -15,9 +15,10 @@
 
 use std::time::Duration;
 
-use herdsman_client::{Client, ErrorKind, Node, Outcome};
+use herdsman_client::{Client, ErrorKind, Node};
 
 use crate::error::{Error, Result};
+use crate::retrying::{is_overtaken, reply_lost, unknown};
 use crate::until_known::{unless, until_known};
 
 mod exactly_once;
@@ -216,20 +217,19 @@ impl<N: Number> Counter<N> {
                 Ok(()) => return Ok(Written::Yes),
                 Err(error) => error,
             };
-            match error.kind() {
-                ErrorKind::BadVersion | ErrorKind::NodeExists | ErrorKind::NoNode => {
-                    let is_known = !is_uncertain || self.was_another(number, read).await?;
-                    return match is_known {
-                        true => Ok(Written::TooLate(error)),
-                        false => Err(unknown(&error)),
-                    };
-                }
-                // The same write can be sent again without harm: at most one of the two succeeds.
-                _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
-                    is_uncertain = true;
-                }
-                _ if is_uncertain => return Err(unknown(&error)),
-                _ => return Err(error.into()),
+            if is_overtaken(&error) {
+                let is_known = !is_uncertain || self.was_another(number, read).await?;
+                return match is_known {
+                    true => Ok(Written::TooLate(error)),
+                    false => Err(unknown(&error).into()),
+                };
+            }
+            // The same write can be sent again without harm: at most one of the two succeeds.
+            let can_be_repeated = reply_lost(&error);
+            match is_uncertain {
+                _ if can_be_repeated => is_uncertain = true,
+                true => return Err(unknown(&error).into()),
+                false => return Err(error.into()),
             }
         }
     }
@@ -261,17 +261,6 @@ pub(crate) fn check_version(path: &str, node: Option<&Node>) -> Result<()> {
         }),
         _ => Ok(()),
     }
-}
-
-/// The error of a write after an earlier reply was lost.
-fn unknown(error: &herdsman_client::Error) -> Error {
-    let kind = match error.kind() {
-        ErrorKind::BadVersion | ErrorKind::NodeExists | ErrorKind::NoNode => {
-            ErrorKind::ConnectionLoss
-        }
-        other => other.clone(),
-    };
-    herdsman_client::Error::unknown(kind).into()
 }
 
 /// Waits a moment, the longer the more often other clients were faster.

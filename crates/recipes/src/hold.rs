@@ -10,7 +10,7 @@
 //! Invariant: whatever happens to a hold and to the connection, its node is deleted, or ends with the session. No
 //! other node is ever deleted.
 
-use herdsman_client::{Client, Created, Fenced, Op, Session};
+use herdsman_client::{Client, Created, Fenced, Op, Session, Zxid};
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
@@ -124,6 +124,11 @@ impl Hold {
     #[must_use]
     pub fn token(&self) -> u64 {
         u64::try_from(self.node.czxid.0).unwrap_or_default()
+    }
+
+    /// Returns what distinguishes the node from all others that had or will have its path.
+    pub(crate) fn czxid(&self) -> Zxid {
+        self.node.czxid
     }
 
     /// Returns the session that it depends on.

@@ -15,7 +15,6 @@ pub(crate) mod creation;
 mod names;
 
 use herdsman_client::{Client, EventType, Lifetime, Optional, Session};
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
@@ -215,6 +214,7 @@ impl Line {
         let client = self.holder.client.bound_to(session);
         let creation = Creation {
             client: retrying(&client),
+            session: session.clone(),
             directory: self.directory.clone(),
             receipts_beside: self.directory.clone(),
             // Programs that use ZooKeeper's recipes expect the directory to be permanent.
@@ -223,15 +223,13 @@ impl Line {
             data: self.holder.owner.clone(),
             acl: None,
         };
-        let (send, receive) = oneshot::channel();
         let (session, lost_when) = (session.clone(), self.holder.lost_when);
-        self.holder.client.spawn(async move {
-            let created = creation.run(|| !send.is_closed()).await;
-            let hold = |made| Hold::at_reused_path(client, session, &made, lost_when);
-            // A hold that cannot be handed over is dropped, and its node deleted.
-            let _ = send.send(created.map(hold));
-        });
-        receive.await.unwrap_or(Err(Error::Lost))
+        let join = async move {
+            let created = creation.run(|| true).await?;
+            Ok(Hold::at_reused_path(client, session, &created, lost_when))
+        };
+        // A hold that is not received is dropped, and its node deleted.
+        self.holder.client.spawn(join).await.unwrap_or(Err(Error::Lost))
     }
 
     pub(crate) async fn wait_for_turn(
@@ -273,7 +271,7 @@ impl Line {
         // Sent together, in this order: if our node exists after the listing, it was ours in the listing.
         let own = async { client.exists(hold.path()).await };
         let (places, own) = tokio::join!(self.places(client), own);
-        let is_ours = own?.is_some_and(|stat| u64::try_from(stat.czxid.0) == Ok(hold.token()));
+        let is_ours = own?.is_some_and(|stat| stat.czxid == hold.czxid());
         Ok(is_ours.then_some(places?))
     }
 

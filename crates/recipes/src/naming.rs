@@ -32,8 +32,8 @@ use crate::error::{Error, Result};
 use crate::ids::{IdGenerator, SequentialIds};
 use crate::owned_node::OwnedNode;
 use crate::path::{self, child};
+use crate::tagged_node;
 
-mod bind;
 mod cache;
 mod record;
 mod session_name;
@@ -235,7 +235,8 @@ impl NameRegistry {
     async fn create(&self, name: &str, record: &Record) -> Result<()> {
         let path = self.names.value_path(name)?;
         let data = record.encode();
-        bind::create(&self.client, &path, &data, Lifetime::Persistent).await.map(drop)
+        tagged_node::create(&self.client, &path, &data, Lifetime::Persistent).await?;
+        Ok(())
     }
 
     async fn read(&self, name: &str) -> Result<Option<Record>> {

@@ -15,13 +15,14 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, Error as ClientError, Outcome};
+use herdsman_client::{Client, Error as ClientError};
 
 use crate::codec::{self, BigEndianI32, Decode, Encode, Raw};
 use crate::conditional_set::{ConditionalSet, SameData, Written};
 use crate::config::{Config, ConfigOptions, ConfigUpdate, Versioned};
 use crate::error::{Error, Result};
 use crate::events::Events;
+use crate::retrying::reply_lost;
 
 /// Shared bytes, as Curator's `SharedValue`.
 pub type SharedValue = Shared<Bytes>;
@@ -144,7 +145,7 @@ async fn create_if_missing(client: &Client, path: &str, data: &Bytes) -> Result<
             Ok(_) => return Ok(()),
             Err(error) if error.is_node_exists() => return Ok(()),
             // If it was created, the next attempt reports that it exists.
-            Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
+            Err(error) if reply_lost(&error) => {}
             Err(error) => return Err(error),
         }
     }

@@ -2,9 +2,10 @@
 //!
 //! In: a write that is harmless when applied twice, such as the deletion of a node. Out: its result, whose outcome is
 //! never unknown as long as a server can be reached. Deliberately not here: writes that must be applied once; see
-//! [`crate::marked`].
+//! [`crate::witness`].
 
-use herdsman_client::{ErrorKind, Outcome, Result};
+use crate::retrying::reply_lost;
+use herdsman_client::{ErrorKind, Result};
 
 /// Repeats the write while its outcome is unknown. Returns when the client can no longer reach a server, when its
 /// session has ended or the client is closed, or when a call's deadline has passed.
@@ -14,7 +15,7 @@ where
 {
     loop {
         match write().await {
-            Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+            Err(error) if reply_lost(&error) => {
                 tracing::debug!(%error, "the reply was lost; sending the write again");
             }
             known => return known,

@@ -21,7 +21,6 @@ use std::ops::RangeInclusive;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use herdsman_client::{Client, Node};
-use tokio::sync::oneshot;
 
 use crate::error::{Error, Result};
 use crate::hold_options::{HoldOptions, Holder};
@@ -107,15 +106,11 @@ impl WorkerIds {
     /// [`Error::Full`] if all are taken.
     pub async fn lease(&self) -> Result<WorkerLease> {
         let session = self.holder.client.connected_session().await?;
-        let (send, receive) = oneshot::channel();
         let workers = self.clone();
+        let search = async move { Search::new(&workers, session).run().await };
         // Runs to its end even if the caller no longer waits: a lease that is not received is dropped, and thereby
         // released.
-        tokio::spawn(async move {
-            let leased = Search::new(&workers, session).run().await;
-            let _ = send.send(leased);
-        });
-        receive.await.unwrap_or(Err(Error::Lost))
+        self.holder.client.spawn(search).await.unwrap_or(Err(Error::Lost))
     }
 
     fn worker_path(&self, id: u16) -> String {

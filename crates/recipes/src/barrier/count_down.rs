@@ -14,10 +14,10 @@ use herdsman_client::{Client, ErrorKind, EventType, Node, Op};
 
 use super::at_most;
 use crate::error::{Error, Result};
-use crate::marked::{Attempt, Marked};
 use crate::path::child;
-use crate::retrying::retrying;
+use crate::retrying::{is_overtaken, retrying};
 use crate::until_known::{unless, until_known};
+use crate::witness::Witness;
 
 /// Waits for a number of things to happen, in any processes.
 ///
@@ -61,7 +61,7 @@ impl CountDownLatch {
     pub async fn count_down(&self) -> Result<u32> {
         let session = self.client.connected_session().await?;
         let client = self.client.bound_to(&session);
-        let mut write = Marked::new(&client, &self.path);
+        let mut witness = Witness::below_node(&client, &session, &self.path);
         loop {
             let (left, node) = self.read(&client).await?;
             let Some(left) = left.checked_sub(1) else {
@@ -70,9 +70,11 @@ impl CountDownLatch {
             let count = Op::set(&self.path, self.encode(left)).version(node.stat.version);
             let open = (left == 0).then(|| Op::create(&self.open_path(), Bytes::new()));
             let ops: Vec<_> = [count].into_iter().chain(open).collect();
-            let note = left.to_string().into();
-            if let Attempt::Applied(note) = write.attempt(&ops, note).await? {
-                return parse(&note).ok_or_else(|| self.unreadable(&note));
+            match witness.commit(&ops).await {
+                Ok(_) => return Ok(left),
+                // Another client was faster, or has removed the latch.
+                Err(error) if is_overtaken(&error) => {}
+                Err(error) => return Err(error.into()),
             }
         }
     }

@@ -9,6 +9,7 @@ use herdsman_client::{Client, ErrorKind, Lifetime, Node};
 use uuid::Uuid;
 
 use crate::error::{Error, Result};
+use crate::retrying::is_overtaken;
 use crate::until_known::unless;
 
 /// The number of members of a barrier.
@@ -105,9 +106,7 @@ impl Size {
             match client.set(path, self.encode()).version(node.stat.version).await {
                 Ok(_) => return Ok(()),
                 // Another client was faster, the empty container was just removed, or the reply was lost: read again.
-                Err(error) if matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode) => {
-                }
-                Err(error) if error.is_retriable() => {}
+                Err(error) if is_overtaken(&error) || error.is_retriable() => {}
                 Err(error) => return Err(error.into()),
             }
         }

@@ -1,18 +1,17 @@
 //! Additions that are applied exactly once.
 
-use bytes::Bytes;
-use herdsman_client::{Client, Lifetime, Op};
+use herdsman_client::Op;
 
 use super::{Change, Counter, Number, check_version, pause};
 use crate::error::Result;
-use crate::marked::{Attempt, Marked};
-use crate::until_known::until_known;
+use crate::retrying::is_overtaken;
+use crate::witness::Witness;
 
 impl<N: Number> Counter<N> {
     /// Adds like [`Counter::add`], but exactly once even if a reply is lost.
     ///
-    /// Costs a transaction with an ephemeral mark (`<path>/_op_<uuid>`), and the mark's deletion in the background.
-    /// Curator ignores children of a counter.
+    /// Costs a transaction with an ephemeral witness (`<path>/_op_<uuid>`), and its deletion in the background.
+    /// Curator ignores children of a counter. A counter that does not exist is first created with 0.
     ///
     /// # Errors
     /// As for [`Counter::add`], but the outcome is unknown only if the session ended after a reply was lost.
@@ -20,41 +19,24 @@ impl<N: Number> Counter<N> {
         let session = self.client.connected_session().await?;
         let client = self.client.bound_to(&session);
         let bound = Counter { client: client.clone(), ..self.clone() };
-        let mut write = Marked::new(&client, &self.path);
+        let mut witness = Witness::below_node(&client, &session, &self.path);
         for attempt in 1.. {
             let (before, node) = bound.read().await?;
             check_version(&self.path, node.as_ref())?;
-            let after = before.wrapping_add(delta);
-            let op = match &node {
-                Some(node) => Op::set(&self.path, after.encode()).version(node.stat.version),
-                None => {
-                    self.make_parent(&client).await?;
-                    Op::create(&self.path, after.encode())
-                }
+            let Some(node) = node else {
+                bound.initialize(N::default()).await?;
+                continue;
             };
-            match write.attempt(&[op], before.encode()).await? {
-                Attempt::Applied(note) => return self.change(&note, delta),
-                Attempt::Refused(kind) if attempt >= self.attempts_max => {
-                    return Err(herdsman_client::Error::not_applied(kind).into());
+            let after = before.wrapping_add(delta);
+            let set = Op::set(&self.path, after.encode()).version(node.stat.version);
+            match witness.commit(&[set]).await {
+                Ok(_) => return Ok(Change { before, after }),
+                Err(error) if !is_overtaken(&error) || attempt >= self.attempts_max => {
+                    return Err(error.into());
                 }
-                Attempt::Refused(_) => pause(attempt).await,
+                Err(_) => pause(attempt).await,
             }
         }
         unreachable!("attempts are limited")
-    }
-
-    /// Computes the change from the mark of an earlier attempt, which holds the number at that time.
-    fn change(&self, note: &Bytes, delta: N) -> Result<Change<N>> {
-        let before = N::decode(&self.path, note)?;
-        Ok(Change { before, after: before.wrapping_add(delta) })
-    }
-
-    /// Creates the parents, which transactions do not.
-    async fn make_parent(&self, client: &Client) -> Result<()> {
-        let parent = self.path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        if !parent.is_empty() {
-            until_known(|| async { client.ensure(parent, Lifetime::Container).await }).await?;
-        }
-        Ok(())
     }
 }

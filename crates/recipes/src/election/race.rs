@@ -12,7 +12,6 @@
 use herdsman_client::{
     Client, Created, ErrorKind, EventType, Lifetime, Op, OpResult, Optional, Outcome, Session,
 };
-use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::epoch::{Entry, EpochNode};
@@ -135,13 +134,10 @@ impl Race {
     /// Makes one attempt, which runs to its end even if the caller no longer waits: a node that it creates and that
     /// is not received is deleted again.
     async fn attempt(&self, session: &Session) -> Result<Option<(Hold, Entry)>> {
-        let (send, receive) = oneshot::channel();
         let (race, session) = (self.clone(), session.clone());
-        tokio::spawn(async move {
-            // A hold that cannot be handed over is dropped, and thereby released.
-            let _ = send.send(race.try_to_win(&session).await);
-        });
-        receive.await.unwrap_or(Err(Error::Lost))
+        let attempt = async move { race.try_to_win(&session).await };
+        // A hold that is not received is dropped, and thereby released.
+        self.holder.client.spawn(attempt).await.unwrap_or(Err(Error::Lost))
     }
 
     /// Tries to create the node. `None` if another candidate was faster.

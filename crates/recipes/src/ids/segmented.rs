@@ -14,12 +14,13 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Node, Optional};
+use herdsman_client::{Client, Node, Optional};
 use parking_lot::Mutex;
 
 use super::{IdGenerator, Segment, SegmentPair};
 use crate::counter::{Number, check_version};
 use crate::error::{Error, Result};
+use crate::retrying::is_overtaken;
 
 /// Ids in blocks: unique, in order within this process, with gaps.
 ///
@@ -171,7 +172,5 @@ impl Shared {
 }
 
 fn is_worth_another_look(error: &herdsman_client::Error) -> bool {
-    let is_too_late =
-        matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NodeExists | ErrorKind::NoNode);
-    is_too_late || error.is_retriable()
+    is_overtaken(error) || error.is_retriable()
 }

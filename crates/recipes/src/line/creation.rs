@@ -5,29 +5,26 @@
 //!
 //! After a lost reply, ZooKeeper's own recipes look for a child with their prefix, so two locks of one session take
 //! each other's nodes for their own (`WriteLock`), or they do not look at all and leave a node behind that is never
-//! deleted (`LeaderElectionSupport`). Here the node is created in one transaction with a *receipt*, an ephemeral node
-//! with a unique name. If the reply is lost, the same transaction is sent again. Either it succeeds, or the receipt
-//! exists already: then both nodes were created by an earlier attempt, and ours is the one with the receipt's czxid,
-//! which no other node of the directory has. As with a protected creation, a server does not carry out a request of a
-//! connection that the session has left.
+//! deleted (`LeaderElectionSupport`). Here the node is created in one transaction with a *receipt*, which shows
+//! whether that was applied (see [`crate::witness`]). If it was and its reply was lost, our node is the one with the
+//! receipt's czxid, which no other node of the directory has.
 //!
 //! Nodes: `<directory>-receipts/<uuid>`, in a container, deleted as soon as the outcome is known. They must not be in
 //! the directory: `LeaderElectionSupport` fails on children that are not offers, and readers of a group would take
 //! them for members. Cost: no round trip, one more small write and its deletion.
 
 use bytes::Bytes;
-use herdsman_client::{
-    Acl, Client, Created, ErrorKind, Lifetime, Op, OpResult, Optional, Outcome, Zxid,
-};
-use uuid::Uuid;
+use herdsman_client::{Acl, Client, Created, Lifetime, Op, OpResult, Optional, Session};
 
 use crate::error::{Error, Result};
+use crate::witness::{Committed, Witness};
 
 /// A node to be created.
 #[derive(Debug)]
 pub(crate) struct Creation {
     /// The client, bound to a session and with endless retries.
     pub(crate) client: Client,
+    pub(crate) session: Session,
     pub(crate) directory: String,
     /// The lifetime of the directory, if it is missing.
     pub(crate) directory_lifetime: Lifetime,
@@ -43,29 +40,15 @@ impl Creation {
     /// Creates the node, and the directory if it is missing. Makes no further attempt once the node is no longer
     /// wanted.
     pub(crate) async fn run(&self, is_wanted: impl Fn() -> bool) -> Result<Created> {
-        let receipts = self.receipts();
-        let receipt = Receipt::new(&self.client, &receipts);
-        let mut may_be_applied = false;
-        while may_be_applied || is_wanted() {
-            let error = match self.client.transaction([receipt.creation(), self.node()]).await {
-                Ok(results) => return created(results),
-                Err(error) => error,
-            };
-            match (error.failed_op(), error.kind()) {
-                (Some(0), ErrorKind::NodeExists) if may_be_applied => {
-                    return self.find(receipt.czxid().await?).await;
-                }
-                (Some(0), ErrorKind::NoNode) => {
-                    self.client.ensure(&receipts, Lifetime::Container).await?;
-                }
-                (Some(1), ErrorKind::NoNode) => {
+        let mut receipt = Witness::new(&self.client, &self.session, &self.receipts());
+        while is_wanted() {
+            match receipt.commit(&[self.node()]).await {
+                Ok(Committed::Now(results)) => return created(results),
+                Ok(Committed::Before) => return self.find(receipt.path()).await,
+                Err(error) if error.is_no_node() => {
                     self.client.ensure(&self.directory, self.directory_lifetime).await?;
                 }
-                (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
-                    tracing::debug!(%error, "the reply was lost; sending the creation again");
-                    may_be_applied = true;
-                }
-                _ => return Err(error.into()),
+                Err(error) => return Err(error.into()),
             }
         }
         Err(Error::Lost)
@@ -81,7 +64,8 @@ impl Creation {
     }
 
     /// Returns the node that was created together with the receipt. [`Error::Lost`] if it has been deleted.
-    async fn find(&self, czxid: Zxid) -> Result<Created> {
+    async fn find(&self, receipt: &str) -> Result<Created> {
+        let czxid = self.client.exists(receipt).await?.ok_or(Error::Lost)?.czxid;
         let Some(children) = self.client.children(&self.directory).await.optional()? else {
             return Err(Error::Lost);
         };
@@ -106,37 +90,6 @@ impl Creation {
         match self.receipts_beside.as_str() {
             "/" => "/-receipts".to_owned(),
             path => format!("{path}-receipts"),
-        }
-    }
-}
-
-/// A node that shows whether the transaction which creates it was applied. Dropping it deletes the node in the
-/// background.
-struct Receipt<'c> {
-    client: &'c Client,
-    path: String,
-}
-
-impl<'c> Receipt<'c> {
-    fn new(client: &'c Client, directory: &str) -> Self {
-        Receipt { client, path: format!("{directory}/{}", Uuid::new_v4()) }
-    }
-
-    fn creation(&self) -> Op {
-        Op::create(&self.path, "").ephemeral()
-    }
-
-    async fn czxid(&self) -> Result<Zxid> {
-        let stat = self.client.exists(&self.path).await?;
-        Ok(stat.ok_or(Error::Lost)?.czxid)
-    }
-}
-
-impl Drop for Receipt<'_> {
-    fn drop(&mut self) {
-        // Without a runtime the deletion cannot be sent; the node then ends with the session.
-        if tokio::runtime::Handle::try_current().is_ok() {
-            self.client.delete(&self.path).in_background();
         }
     }
 }

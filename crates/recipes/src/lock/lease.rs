@@ -18,7 +18,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Optional, Outcome, Session, Watch, Zxid};
+use herdsman_client::{Client, ErrorKind, Optional, Session, Watch, Zxid};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep_until};
@@ -30,7 +30,7 @@ use crate::guard::guard;
 use crate::hold::Hold;
 use crate::hold_options::{HoldOptions, Holder};
 use crate::path;
-use crate::retrying::retrying;
+use crate::retrying::{reply_lost, retrying};
 
 /// A lock that waiters may take over when its holder has had it for longer than its lease. It is not fair: any of the
 /// waiters may get it.
@@ -231,7 +231,7 @@ impl LeaseGuard {
                         return Err(Error::Lost);
                     }
                     // Renewing twice does no harm.
-                    _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
+                    _ if reply_lost(&error) => {}
                     _ => return Err(error.into()),
                 },
             }

@@ -4,7 +4,7 @@
 //! outcome is known.
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Op};
+use herdsman_client::{Client, Op};
 use serde::Serialize;
 
 use super::follow;
@@ -14,7 +14,7 @@ use super::task::{Ending, TaskId, TaskStatus};
 use crate::error::{Error, Result};
 use crate::events::Events;
 use crate::messaging::envelope::{from_json, user_json};
-use crate::retrying::{may_succeed_later, retrying};
+use crate::retrying::{is_overtaken, may_succeed_later, retrying};
 
 /// The maximum size of a payload and of a result: less than a znode's limit, so that a step of the task that moves it
 /// fits into one request.
@@ -115,8 +115,8 @@ impl Submitter {
         Ok(())
     }
 
-    /// Waits until the task has ended. Fails with [`ErrorKind::NoNode`] if there is no such task, or it was
-    /// forgotten. Costs one watch while it waits. Cancel-safe.
+    /// Waits until the task has ended. Fails with [`NoNode`](herdsman_client::ErrorKind::NoNode) if there is no such
+    /// task, or it was forgotten. Costs one watch while it waits. Cancel-safe.
     pub async fn result(&self, task: &TaskId) -> Result<Ending> {
         let path = self.paths.result(task);
         loop {
@@ -207,13 +207,8 @@ impl Submitter {
     /// Sends the writes of a step. Fails only if reading again cannot help.
     async fn try_step(&self, ops: Vec<Op>) -> Result<()> {
         match self.client.transaction(ops).await {
-            Err(error) if is_race(&error) || may_succeed_later(&self.client, &error) => Ok(()),
+            Err(error) if is_overtaken(&error) || may_succeed_later(&self.client, &error) => Ok(()),
             done => Ok(done.map(drop)?),
         }
     }
-}
-
-/// Returns whether another client took a step of the same task.
-fn is_race(error: &herdsman_client::Error) -> bool {
-    matches!(error.kind(), ErrorKind::BadVersion | ErrorKind::NoNode | ErrorKind::NodeExists)
 }

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use herdsman_client::{Client, ErrorKind, Fenced, Session};
+use herdsman_client::{Client, Fenced, Session};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -21,14 +21,14 @@ use uuid::Uuid;
 
 use super::execution::{Attempt, Attempted, Execution};
 use super::nodes::{Assignment, AssignmentName, Paths, WorkerRecord};
-use super::registration::Registration;
+use super::registration::register;
 use super::task::{Failure, TaskId};
 use crate::contact::{is_silent, live_session, session_lost};
 use crate::error::{Error, Result};
 use crate::messaging::Progress;
 use crate::messaging::envelope::{from_json, to_json, user_json};
 use crate::path;
-use crate::retrying::retrying;
+use crate::retrying::{must_restart, retrying};
 
 /// The user's handler, with its type erased.
 pub(super) type Work =
@@ -99,8 +99,8 @@ impl Task {
         self.token
     }
 
-    /// Returns a client whose writes fail with [`ErrorKind::Deposed`], and change nothing, once the task has ended,
-    /// was cancelled or was assigned again.
+    /// Returns a client whose writes fail with [`Deposed`](herdsman_client::ErrorKind::Deposed), and change nothing,
+    /// once the task has ended, was cancelled or was assigned again.
     #[must_use]
     pub fn fenced(&self) -> Fenced {
         self.fenced.clone()
@@ -238,10 +238,7 @@ impl Worker {
         loop {
             let session = live_session(&self.client).await?;
             match self.run_in(&session, &work).await {
-                Err(error) if *error.kind() == ErrorKind::SessionExpired => {
-                    if !self.client.is_managed() {
-                        return Err(error.into());
-                    }
+                Err(error) if must_restart(&self.client, &error) => {
                     tracing::info!(worker = self.id, "the session has ended; registering again");
                 }
                 ended => ended?,
@@ -250,21 +247,20 @@ impl Worker {
     }
 
     /// Works in this session as long as the registration exists.
-    async fn run_in(&self, session: &Session, work: &Work) -> herdsman_client::Result<()> {
+    async fn run_in(&self, session: &Session, work: &Work) -> Result<()> {
         let client = retrying(&self.client.bound_to(session));
         self.paths.make(&client).await?;
         let nonce = Uuid::new_v4().to_string();
         let record = to_json(&WorkerRecord { limit: self.concurrency, nonce });
         let path = self.paths.worker(&self.id);
-        let mut registration = Registration::make(&client, session, &path, record).await?;
-        let incarnation = registration.incarnation();
+        let registration = register(&client, session, &path, record).await?;
+        let incarnation = registration.czxid().0;
         tokio::select! {
-            served = self.serve(&client, incarnation, work) => served,
-            lost = registration.lost() => lost,
-            // The session may have ended, and the tasks may be assigned to other workers. If not, the worker
-            // registers again.
-            () = session_lost(session) => {
-                tracing::info!(worker = self.id, "no server was heard from for a session timeout; tasks are stopped");
+            served = self.serve(&client, incarnation, work) => Ok(served?),
+            // Its node was deleted, the session has ended, or no server was heard from for a session timeout: tasks
+            // may be assigned to other workers.
+            () = registration.lost() => {
+                tracing::info!(worker = self.id, "the registration is lost; tasks are stopped");
                 Ok(())
             }
         }

@@ -2,13 +2,12 @@
 
 use bytes::Bytes;
 use herdsman_client::{Client, Lifetime, Session};
-use tokio::sync::oneshot;
 
-use super::bind::create;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
 use crate::hold_options::LostWhen;
 use crate::retrying::retrying;
+use crate::tagged_node::create;
 
 /// A name that is bound until this is dropped or the session ends. Dropping it unbinds the name in the
 /// background.
@@ -30,12 +29,9 @@ impl SessionName {
     ) -> Result<SessionName> {
         let session = client.connected_session().await?;
         let bound = client.bound_to(&session);
-        let (send, receive) = oneshot::channel();
-        bound.clone().spawn(async move {
-            // A hold that was not received is dropped, and thereby released.
-            let _ = send.send(hold(bound, session, &path, &data).await);
-        });
-        let hold = receive.await.unwrap_or(Err(Error::Lost))?;
+        let hold = async move { hold(bound, session, &path, &data).await };
+        // A hold that is not received is dropped, and thereby released.
+        let hold = client.spawn(hold).await.unwrap_or(Err(Error::Lost))?;
         Ok(SessionName { name: name.to_owned(), hold })
     }
 

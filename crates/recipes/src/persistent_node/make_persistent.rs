@@ -8,7 +8,8 @@ use bytes::Bytes;
 use herdsman_client::{Error, ErrorKind, Op, Outcome, Result, Session};
 use tokio::time::{Instant, sleep};
 
-use super::task::{NodeTask, is_end_of_client, is_race, is_transient};
+use super::task::{NodeTask, is_end_of_client, is_transient};
+use crate::retrying::is_overtaken;
 
 /// The result of an attempt.
 enum Found {
@@ -36,7 +37,7 @@ impl NodeTask {
                 Ok(Found::Foreign) => break Error::not_applied(ErrorKind::NodeExists),
                 Err(error) => {
                     is_in_doubt |= error.outcome() == Outcome::Unknown;
-                    let should_continue = is_transient(&error) || is_race(&error);
+                    let should_continue = is_transient(&error) || is_overtaken(&error);
                     if !should_continue || is_end_of_client(&error) {
                         break error;
                     }

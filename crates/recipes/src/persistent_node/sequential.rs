@@ -33,6 +33,7 @@ impl SequentialCreation {
         let directory = if parent.is_empty() { "/" } else { parent };
         let creation = Creation {
             client: retrying(&client.bound_to(session)),
+            session: session.clone(),
             directory: directory.to_owned(),
             receipts_beside: spec.receipts_beside.clone().unwrap_or_else(|| directory.to_owned()),
             directory_lifetime: Lifetime::Container,

@@ -15,6 +15,7 @@ use super::sequential::SequentialCreation;
 use super::spec::Spec;
 use super::{Desired, End, OnForeignNode, Presence, Report};
 use crate::contact::{live_session, session_lost};
+use crate::retrying::is_overtaken;
 
 pub(super) struct NodeTask {
     pub(super) client: Client,
@@ -215,7 +216,7 @@ impl NodeTask {
                 Ok(())
             }
             // Another client was faster; read again.
-            Err(error) if is_race(&error) => Ok(()),
+            Err(error) if is_overtaken(&error) => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -300,7 +301,7 @@ impl NodeTask {
             match self.remove_in(&session).await {
                 Ok(()) => return Ok(()),
                 Err(error) if is_end_of_client(&error) => return Err(error),
-                Err(error) if is_transient(&error) || is_race(&error) => {}
+                Err(error) if is_transient(&error) || is_overtaken(&error) => {}
                 Err(error) => return Err(error),
             }
             sleep(self.pace.pause_before_attempt(Instant::now())).await;
@@ -380,8 +381,4 @@ pub(super) fn is_transient(error: &Error) -> bool {
 
 pub(super) fn is_end_of_client(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Closed | ErrorKind::AuthFailed)
-}
-
-pub(super) fn is_race(error: &Error) -> bool {
-    matches!(error.kind(), ErrorKind::NoNode | ErrorKind::NodeExists | ErrorKind::BadVersion)
 }

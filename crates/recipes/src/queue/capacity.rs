@@ -9,10 +9,10 @@
 //!
 //! Every child of the queue counts, including those that are not items.
 
-use herdsman_client::{Client, Op, Outcome};
+use herdsman_client::{Client, Op};
 
 use crate::error::{Error, Result};
-use crate::retrying::retrying;
+use crate::retrying::{reply_lost, retrying};
 
 /// The capacity check of one queue.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl CapacityCheck {
         match self.client.create(&self.node, self.capacity.to_string()).parents().await {
             Err(error) if error.is_node_exists() => Ok(()),
             // The next read shows whether it was created.
-            Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => Ok(()),
+            Err(error) if reply_lost(&error) => Ok(()),
             made => Ok(made.map(drop)?),
         }
     }

@@ -47,8 +47,7 @@ impl ServerClock {
     async fn learn(&self) -> Result<Learned> {
         loop {
             // If the reply was lost, so was the time stamp.
-            let committed = self.receipts.commit(&[]).await.map_err(Error::from)?;
-            if let Some(server_ms) = committed.server_time_ms {
+            if let Some(server_ms) = self.receipts.commit(&[]).await.map_err(Error::from)? {
                 let learned = Learned { server_ms, at: Instant::now() };
                 *self.learned.lock() = Some(learned);
                 return Ok(learned);

@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, Outcome};
+use herdsman_client::Client;
 
 use super::item_store::check_path;
 use super::names::{ITEM, Order};
@@ -20,6 +20,7 @@ use super::work::core::Core;
 use super::work::{WorkItem, WorkOptions};
 use crate::error::{Error, Result};
 use crate::line::Line;
+use crate::retrying::reply_lost;
 
 /// This many shards are enough for ten million items; a waiting consumer watches all of them.
 const SHARDS_MAX: usize = 1000;
@@ -148,7 +149,7 @@ async fn agree(client: &Client, path: &str, shards: usize) -> Result<()> {
             Ok(_) => return Ok(()),
             // Another client was faster, or this one was and its reply was lost: read again.
             Err(error) if error.is_node_exists() => {}
-            Err(error) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
+            Err(error) if reply_lost(&error) => {}
             Err(error) => return Err(error.into()),
         }
     };

@@ -18,7 +18,7 @@ use super::names::QueueLayout;
 use super::waiting::{Attempt, Source, Wake, in_line, line, should_continue};
 use crate::error::{Error, Result};
 use crate::line::Line;
-use crate::retrying::retrying;
+use crate::retrying::{is_overtaken, retrying};
 
 /// The prefix of the names of items.
 pub(super) const ITEM: &str = "qn-";
@@ -209,9 +209,7 @@ impl Inner {
         match self.store.receipts.commit(&[delete]).await {
             Ok(_) => Ok(Some(Taken { inner: self, name, item: Some(item) })),
             // Another consumer has taken it, or it was changed.
-            Err(error) if matches!(error.kind(), ErrorKind::NoNode | ErrorKind::BadVersion) => {
-                Ok(None)
-            }
+            Err(error) if is_overtaken(&error) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use herdsman_client::{ErrorKind, Node, Outcome};
+use herdsman_client::ErrorKind;
 use parking_lot::Mutex;
 
 use super::parse_time;
@@ -11,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::guard::guard;
 use crate::hold::Hold;
 use crate::owned_node::{Incarnation, LastData};
+use crate::retrying::reply_lost;
 
 /// A leased worker id; see [`Hold`] for all that it can do. Dropping it releases the id in the background.
 ///
@@ -21,13 +22,19 @@ use crate::owned_node::{Incarnation, LastData};
 pub struct WorkerLease {
     id: u16,
     hold: Hold,
-    used_before_ms: u64,
-    time_path: String,
-    time: Arc<Mutex<Time>>,
-    /// The version of the node at `time_path`, by which owners are distinguished.
-    version: Arc<AtomicI32>,
+    time: LeasedTime,
     /// Locked while the time is changed: one change at a time.
     changing: tokio::sync::Mutex<()>,
+}
+
+/// The node with the time of a leased id.
+#[derive(Clone, Debug)]
+pub(super) struct LeasedTime {
+    path: String,
+    used_before_ms: u64,
+    now: Arc<Mutex<Time>>,
+    /// The version of the node, by which owners are distinguished.
+    version: Arc<AtomicI32>,
 }
 
 /// The known state of the id's time.
@@ -38,27 +45,40 @@ struct Time {
     used_until_ms: Option<u64>,
 }
 
-impl WorkerLease {
-    /// Creates a lease. `time` is the id's time, read after its node was found to be ours.
-    pub(super) fn new(id: u16, hold: Hold, time_path: String, time: &Node) -> Result<Self> {
-        let used_before_ms = parse_time(&time_path, time)?;
-        let version = Arc::new(AtomicI32::new(time.stat.version));
-        let time = Time { reserved_until_ms: used_before_ms, used_until_ms: None };
-        let time = Arc::new(Mutex::new(time));
-        let last_time = time.clone();
+impl LeasedTime {
+    /// Creates it for a node that has this version since the lease was made.
+    pub(super) fn new(path: String, used_before_ms: u64, version: i32) -> Self {
+        let now = Time { reserved_until_ms: used_before_ms, used_until_ms: None };
+        let (now, version) = (Arc::new(Mutex::new(now)), Arc::new(version.into()));
+        LeasedTime { path, used_before_ms, now, version }
+    }
+
+    /// Returns what distinguishes this owner from others. The end of the time that was used is written when the id is
+    /// released.
+    pub(super) fn incarnation(&self) -> Incarnation {
+        let now = self.now.clone();
         let last_data = LastData::new(move |_| {
-            let time = *last_time.lock();
-            time.used_until_ms.unwrap_or(time.reserved_until_ms).to_string().into()
+            let now = *now.lock();
+            now.used_until_ms.unwrap_or(now.reserved_until_ms).to_string().into()
         });
-        let hold = hold.with_incarnation(Incarnation {
-            guard: time_path.clone(),
-            version: version.clone(),
+        Incarnation {
+            guard: self.path.clone(),
+            version: self.version.clone(),
             marker: None,
             last_data: Some(last_data),
             may_be_bypassed: false,
-        });
-        let changing = tokio::sync::Mutex::default();
-        Ok(WorkerLease { id, hold, used_before_ms, time_path, time, version, changing })
+        }
+    }
+
+    fn note(&self, reserved_until_ms: u64, version: i32) {
+        self.now.lock().reserved_until_ms = reserved_until_ms;
+        self.version.store(version, Ordering::Relaxed);
+    }
+}
+
+impl WorkerLease {
+    pub(super) fn new(id: u16, hold: Hold, time: LeasedTime) -> Self {
+        WorkerLease { id, hold, time, changing: tokio::sync::Mutex::default() }
     }
 
     /// Returns the number.
@@ -70,14 +90,14 @@ impl WorkerLease {
     /// Returns the time, in ms since 1970, up to which timestamps belong to earlier owners.
     #[must_use]
     pub fn used_before_ms(&self) -> u64 {
-        self.used_before_ms
+        self.time.used_before_ms
     }
 
     /// Returns the time up to which timestamps are reserved for this lease, if they come after
     /// [`used_before_ms`](Self::used_before_ms).
     #[must_use]
     pub fn reserved_until_ms(&self) -> u64 {
-        self.time.lock().reserved_until_ms
+        self.time.now.lock().reserved_until_ms
     }
 
     /// Reserves all timestamps up to `unix_ms` for this lease: no later owner of the number will use them.
@@ -91,15 +111,15 @@ impl WorkerLease {
             if self.reserved_until_ms() >= unix_ms {
                 return Ok(());
             }
-            let version = self.version.load(Ordering::Relaxed);
-            let set = client.set(&self.time_path, unix_ms.to_string()).version(version);
+            let version = self.time.version.load(Ordering::Relaxed);
+            let set = client.set(&self.time.path, unix_ms.to_string()).version(version);
             match set.await {
-                Ok(stat) => self.note(unix_ms, stat.version),
+                Ok(stat) => self.time.note(unix_ms, stat.version),
                 Err(error) => match error.kind() {
                     // Written by an earlier attempt of this lease, or by the next owner.
                     ErrorKind::BadVersion => self.read_time().await?,
                     ErrorKind::NoNode | ErrorKind::SessionExpired => return Err(Error::Lost),
-                    _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
+                    _ if reply_lost(&error) => {}
                     _ => return Err(error.into()),
                 },
             }
@@ -109,12 +129,7 @@ impl WorkerLease {
     /// Notes which time was actually used, so that the next owner need not wait for the end of the reserved time.
     /// Written when the lease is released.
     pub(crate) fn note_used_until(&self, unix_ms: u64) {
-        self.time.lock().used_until_ms = Some(unix_ms);
-    }
-
-    fn note(&self, reserved_until_ms: u64, version: i32) {
-        self.time.lock().reserved_until_ms = reserved_until_ms;
-        self.version.store(version, Ordering::Relaxed);
+        self.time.now.lock().used_until_ms = Some(unix_ms);
     }
 
     /// Reads the current time, and checks that the number is still held: read in this order, no other client can have
@@ -122,16 +137,16 @@ impl WorkerLease {
     async fn read_time(&self) -> Result<()> {
         let client = self.hold.client();
         let (time, worker) =
-            (client.get(&self.time_path).send(), client.exists(self.hold.path()).send());
+            (client.get(&self.time.path).send(), client.exists(self.hold.path()).send());
         let (time, worker) = match (time.await, worker.await) {
             (Ok(time), Ok(Some(worker))) => (time, worker),
             (Err(error), _) | (_, Err(error)) if !is_lost(&error) => return Err(error.into()),
             _ => return Err(Error::Lost),
         };
-        if u64::try_from(worker.czxid.0) != Ok(self.hold.token()) {
+        if worker.czxid != self.hold.czxid() {
             return Err(Error::Lost);
         }
-        self.note(parse_time(&self.time_path, &time)?, time.stat.version);
+        self.time.note(parse_time(&self.time.path, &time)?, time.stat.version);
         Ok(())
     }
 }

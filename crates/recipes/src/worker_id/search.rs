@@ -1,17 +1,16 @@
 //! Finds a free worker id and takes it.
 //!
-//! In: which numbers are taken, and up to when each was used. Out: a lease. A lost reply is resolved by the UUID in
-//! the node: if it is the one of this attempt, the number is ours.
+//! In: which numbers are taken, and up to when each was used. Out: a lease.
 
-use bytes::Bytes;
-use herdsman_client::{Client, Created, ErrorKind, Lifetime, Op, Optional, Outcome, Session};
+use herdsman_client::{Client, Lifetime, Op, Optional, Session};
 use uuid::Uuid;
 
+use super::lease::LeasedTime;
 use super::{WorkerIds, WorkerLease, parse, parse_time, unix_ms};
 use crate::error::{Error, Result};
-use crate::hold::Hold;
 use crate::path::child;
-use crate::retrying::retrying;
+use crate::retrying::{is_overtaken, retrying};
+use crate::tagged_node::{CREATES_NODE, GuardedCreation};
 use crate::until_known::until_known;
 
 /// A search for a worker id, within one session.
@@ -117,62 +116,42 @@ impl<'a> Search<'a> {
 
     /// Takes the number unless another client is faster.
     async fn try_lease(&self, mut candidate: Candidate) -> Result<Option<WorkerLease>> {
-        let id = candidate.id;
-        let nonce = Uuid::new_v4().to_string();
-        let mut is_uncertain = false;
         loop {
-            let error = match self.client.transaction(self.ops(&candidate, &nonce)).await {
-                Ok(_) => return self.leased(id, &nonce).await,
-                Err(error) => error,
+            let (id, time) = (candidate.id, self.time_after(&candidate));
+            let creation = GuardedCreation {
+                // With the caller's own retry policy.
+                client: self.workers.holder.client.bound_to(&self.session),
+                session: self.session.clone(),
+                lost_when: self.workers.holder.lost_when,
+                path: self.workers.worker_path(id),
+                tag: Uuid::new_v4().to_string().into(),
+                guard_write: self.write_time(&candidate),
+                incarnation: time.incarnation(),
             };
-            match error.kind() {
-                ErrorKind::NodeExists | ErrorKind::BadVersion | ErrorKind::NoNode => {
-                    if is_uncertain && let Some(lease) = self.leased(id, &nonce).await? {
-                        return Ok(Some(lease));
-                    }
-                    if error.failed_op() == Some(0) {
-                        return Ok(None);
-                    }
-                    // Another client had it for a moment since it was read.
-                    candidate = self.read_candidate(id).await?;
-                }
-                _ if error.outcome() == Outcome::Unknown && error.is_retriable() => {
-                    is_uncertain = true;
-                }
-                _ => return Err(error.into()),
+            match creation.run(&self.client).await {
+                Ok(hold) => return Ok(Some(WorkerLease::new(id, hold, time))),
+                Err(error) if !is_overtaken(&error) => return Err(error.into()),
+                Err(error) if error.failed_op() == Some(CREATES_NODE) => return Ok(None),
+                // Another client had it for a moment since it was read.
+                Err(_) => candidate = self.read_candidate(id).await?,
             }
         }
     }
 
-    fn ops(&self, candidate: &Candidate, nonce: &str) -> [Op; 2] {
+    /// Returns the write that makes the next owner of the number known to all others.
+    fn write_time(&self, candidate: &Candidate) -> Op {
         let time = self.workers.time_path(candidate.id);
-        let data = Bytes::from(candidate.used_until_ms.to_string());
-        [
-            Op::create(&self.workers.worker_path(candidate.id), nonce.to_owned()).ephemeral(),
-            match candidate.version {
-                Some(version) => Op::set(&time, data).version(version),
-                None => Op::create(&time, data),
-            },
-        ]
+        let data = candidate.used_until_ms.to_string();
+        match candidate.version {
+            Some(version) => Op::set(&time, data).version(version),
+            None => Op::create(&time, data),
+        }
     }
 
-    /// Returns the lease, if the number is ours. No other client changes its time then.
-    async fn leased(&self, id: u16, nonce: &str) -> Result<Option<WorkerLease>> {
-        let path = self.workers.worker_path(id);
-        let Some(node) = self.client.get(&path).await.optional()? else {
-            return Ok(None);
-        };
-        if node.data != nonce.as_bytes() {
-            return Ok(None);
-        }
-        let time_path = self.workers.time_path(id);
-        let time = self.client.get(&time_path).await?;
-        let created = Created { path, stat: node.stat };
-        // From here on with the caller's own retry policy.
-        let client = self.workers.holder.client.bound_to(&self.session);
-        let (session, lost_when) = (self.session.clone(), self.workers.holder.lost_when);
-        let hold = Hold::at_reused_path(client, session, &created, lost_when);
-        Ok(Some(WorkerLease::new(id, hold, time_path, &time)?))
+    /// Returns the time after that write.
+    fn time_after(&self, candidate: &Candidate) -> LeasedTime {
+        let version = candidate.version.map_or(0, |version| version.wrapping_add(1));
+        LeasedTime::new(self.workers.time_path(candidate.id), candidate.used_until_ms, version)
     }
 
     /// Stores the number for the next time.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use herdsman_client::{Client, ErrorKind};
+use herdsman_client::{Client, ErrorKind, Outcome};
 use herdsman_recipes::{Barrier, CountDownLatch, DoubleBarrier, Error, Inside};
 use herdsman_testing::proxy::{Fault, OpCode, Rule};
 use herdsman_testing::{TestProxy, TestServer};
@@ -376,6 +376,26 @@ async fn a_lost_reply_counts_once() {
     assert_eq!(within(latch.count_down()).await, Ok(0));
     zk.set("/latch", "what?").await.unwrap();
     assert!(matches!(latch.left().await, Err(Error::Codec { .. })));
+}
+
+#[tokio::test]
+async fn a_count_whose_reply_was_lost_is_not_repeated_in_the_next_latch() {
+    let server = TestServer::start();
+    let proxy = TestProxy::start(server.address());
+    let (unlucky, zk) = (client_behind(&proxy).await, client(&server).await);
+    let ours = CountDownLatch::new(&unlucky, "/latch", 3).unwrap();
+    let theirs = CountDownLatch::new(&zk, "/latch", 3).unwrap();
+    assert_eq!(theirs.left().await, Ok(3));
+    let lost = proxy.once(OpCode::Multi, Fault::CutBeforeReply);
+    proxy.refuse_connections();
+    let counting = tokio::spawn(async move { ours.count_down().await });
+    within(lost.until_fired()).await;
+    within(async { while theirs.left().await != Ok(2) {} }).await;
+    theirs.remove().await.unwrap();
+    proxy.accept_connections();
+    let error = within(counting).await.unwrap().unwrap_err();
+    assert_eq!(error.outcome(), Outcome::Unknown);
+    assert_eq!(theirs.left().await, Ok(3), "it was counted in the latch that was removed");
 }
 
 #[tokio::test]

@@ -104,6 +104,8 @@ async fn counters_and_configuration() {
     meter.costs(2, counter.add(1)).await.unwrap();
     meter.costs(2, counter.add(1)).await.unwrap();
     meter.costs(3, counter.add_exactly_once(1)).await.unwrap();
+    let missing = AtomicLong::new(zk, "/missing");
+    meter.costs(3 + 2, missing.add_exactly_once(1)).await.unwrap();
     let publisher = Publisher::<u32>::new(zk, "/config").unwrap();
     meter.costs(2, publisher.publish(&1)).await.unwrap();
     let start = async {

@@ -11,17 +11,17 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use herdsman_client::{Client, Created, ErrorKind, Lifetime, Node, Op, OpResult, Outcome, Session};
+use herdsman_client::{ErrorKind, Lifetime, Node, Op};
 use uuid::Uuid;
 
 use super::core::Core;
 use crate::error::{Error, Result};
 use crate::hold::Hold;
-use crate::hold_options::LostWhen;
 use crate::owned_node::Incarnation;
 use crate::queue::ensure;
 use crate::queue::names::{ITEM, without_number};
-use crate::retrying::retrying;
+use crate::retrying::{is_overtaken, reply_lost};
+use crate::tagged_node::{CREATES_NODE, GuardedCreation};
 
 /// A locked item. Dropping it unlocks the item, which keeps its place.
 #[derive(Debug)]
@@ -46,20 +46,41 @@ impl Locked {
     ) -> Result<Option<Self>> {
         let client = &core.store.client;
         let session = client.connected_session().await?;
-        let attempt = LockAttempt {
-            client: client.bound_to(&session),
+        let client = client.bound_to(&session);
+        let item_path = core.store.child(name);
+        let version = item.stat.version.wrapping_add(1);
+        let creation = GuardedCreation {
+            client: client.clone(),
             session,
-            lock_path: core.lock_of(name),
+            lost_when: core.lost_when,
+            path: core.lock_of(name),
             // Consumers of one session must be distinguished, too.
             tag: Uuid::new_v4().to_string().into(),
-            item_path: core.store.child(name),
-            lost_when: core.lost_when,
-            version_before: item.stat.version,
+            guard_write: Op::set(&item_path, data.clone()).version(item.stat.version),
+            incarnation: Incarnation {
+                guard: item_path,
+                version: Arc::new(version.into()),
+                marker: None,
+                last_data: None,
+                may_be_bypassed: false,
+            },
         };
-        let version = attempt.version_after();
-        let hold = attempt.run(&core.locks, &data).await?;
-        let (core, name) = (core.clone(), name.to_owned());
-        Ok(hold.map(|hold| Locked { core, hold, name, data, version }))
+        loop {
+            let error = match creation.run(&client).await {
+                Ok(hold) => {
+                    let (core, name) = (core.clone(), name.to_owned());
+                    return Ok(Some(Locked { core, hold, name, data, version }));
+                }
+                Err(error) => error,
+            };
+            match (error.failed_op(), error.kind()) {
+                (Some(CREATES_NODE), ErrorKind::NoNode) => {
+                    ensure(&client, &core.locks, Lifetime::Persistent).await?;
+                }
+                (Some(_), _) if is_overtaken(&error) => return Ok(None),
+                _ => return Err(error.into()),
+            }
+        }
     }
 
     pub(super) fn path(&self) -> String {
@@ -132,7 +153,7 @@ impl Locked {
                     self.hold.disarm();
                     return Err(doubt.map_or(Error::Lost, Error::Client));
                 }
-                (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {
+                (None, _) if reply_lost(&error) => {
                     doubt.get_or_insert(error);
                 }
                 // This attempt was not applied, but an earlier one may have been.
@@ -142,107 +163,5 @@ impl Locked {
                 _ => return Err(error.into()),
             }
         }
-    }
-}
-
-/// An attempt to lock, repeated until its result is known.
-#[derive(Clone)]
-struct LockAttempt {
-    client: Client,
-    session: Session,
-    lock_path: String,
-    tag: Bytes,
-    item_path: String,
-    lost_when: LostWhen,
-    version_before: i32,
-}
-
-impl LockAttempt {
-    /// Returns the version that the item gets by being locked.
-    fn version_after(&self) -> i32 {
-        self.version_before.wrapping_add(1)
-    }
-
-    async fn run(self, locks: &str, data: &Bytes) -> Result<Option<Hold>> {
-        let mut is_in_doubt = false;
-        let locked = self.run_until_known(locks, data, &mut is_in_doubt).await;
-        if is_in_doubt && locked.is_err() {
-            self.clean_up();
-        }
-        locked
-    }
-
-    async fn run_until_known(
-        &self,
-        locks: &str,
-        data: &Bytes,
-        is_in_doubt: &mut bool,
-    ) -> Result<Option<Hold>> {
-        let create = Op::create(&self.lock_path, self.tag.clone()).ephemeral();
-        let set = Op::set(&self.item_path, data.clone()).version(self.version_before);
-        loop {
-            let error = match self.client.transaction([create.clone(), set.clone()]).await {
-                Ok(results) => return Ok(self.hold_from(results)),
-                Err(error) => error,
-            };
-            // Applied: servers before 3.7 do not return the stat of the lock, and it could not be read.
-            *is_in_doubt |= error.outcome() != Outcome::NotApplied;
-            match (error.failed_op(), error.kind()) {
-                (Some(0), ErrorKind::NodeExists) if *is_in_doubt => {
-                    return self.find(&self.client).await;
-                }
-                (Some(0), ErrorKind::NodeExists) => return Ok(None),
-                (Some(0), ErrorKind::NoNode) => {
-                    ensure(&self.client, locks, Lifetime::Persistent).await?;
-                }
-                (Some(1), ErrorKind::NoNode | ErrorKind::BadVersion) => return Ok(None),
-                // A lock that was created in a session that has ended was deleted with it.
-                (None, ErrorKind::SessionExpired) => {
-                    let over = herdsman_client::Error::not_applied(ErrorKind::SessionExpired);
-                    return Err(over.into());
-                }
-                (None, _) if error.outcome() == Outcome::Unknown && error.is_retriable() => {}
-                _ => return Err(error.into()),
-            }
-        }
-    }
-
-    /// Removes a lock that was created although no reply reported it, which would otherwise block the item while the
-    /// session lives. A hold that is found is dropped, and thereby released.
-    fn clean_up(self) {
-        let client = retrying(&self.client);
-        self.client.clone().spawn(async move {
-            drop(self.find(&client).await);
-        });
-    }
-
-    /// Returns the lock that an earlier attempt has created, if it did.
-    async fn find(&self, client: &Client) -> Result<Option<Hold>> {
-        // This may be a different server, which is behind.
-        client.sync(&self.lock_path).await?;
-        match client.get(&self.lock_path).await {
-            Ok(Node { data, stat }) if data == self.tag => {
-                Ok(Some(self.hold(Created { path: self.lock_path.clone(), stat })))
-            }
-            Ok(_) => Ok(None),
-            Err(error) if error.is_no_node() => Ok(None),
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn hold_from(&self, results: Vec<OpResult>) -> Option<Hold> {
-        match results.into_iter().next() {
-            Some(OpResult::Created(created)) => Some(self.hold(created)),
-            _ => None,
-        }
-    }
-
-    fn hold(&self, created: Created) -> Hold {
-        let guard = self.item_path.clone();
-        let version = Arc::new(self.version_after().into());
-        let incarnation =
-            Incarnation { guard, version, marker: None, last_data: None, may_be_bypassed: false };
-        let (client, session) = (self.client.clone(), self.session.clone());
-        Hold::of_incarnation(client, session, created, incarnation, self.lost_when)
     }
 }
