@@ -657,7 +657,11 @@ fn slots_are_zeroed_in_advance() {
         let lowest = table.lowest() - 64 * SLOT_BYTES;
         let zeros = table.zeros_ahead(1 << 20);
         if !zeros.is_empty() {
-            assert!(zeros.end == lowest && zeros.start % ALIGNMENT == 0 && lowest < zeroed_from);
+            assert!(
+                zeros.end == lowest
+                    && zeros.start.is_multiple_of(ALIGNMENT)
+                    && lowest < zeroed_from
+            );
             (zeroed, zeroed_from) = (zeroed + 1, zeros.start);
         }
         assert_eq!(table.zeroed_from(), zeroed_from);
