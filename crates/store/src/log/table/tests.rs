@@ -612,8 +612,8 @@ fn random_bytes_never_panic() {
     }
 }
 
-/// A batch that the file has no room for starts a new one, and the full one keeps its table where it is. What is zeroed in
-/// advance, for records and for slots, is never something that was written before.
+/// A batch that the file has no room for starts a new one, and the full one keeps its table where it is. What is
+/// zeroed in advance, for records and for slots, is never something that was written before.
 #[test]
 fn a_full_file_is_left() {
     for file_bytes in [16 << 10, 512 << 10] {
