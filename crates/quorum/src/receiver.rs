@@ -44,8 +44,8 @@ pub trait Receiver: Send + Sync + 'static {
     fn report_member(&self) -> MemberReport;
 
     /// Reads the valid records of this server's log files after `after` and before `before`, in order, and passes each
-    /// to `send` until that breaks. Between pieces of the files it checks `is_wanted`, also if nothing is to be sent, and
-    /// stops when that is false. Returns the chain that they prove.
+    /// to `send` until that breaks. Between pieces of the files it checks `is_wanted`, also if nothing is to be sent,
+    /// and stops when that is false. Returns the chain that they prove.
     fn read_records(
         &self,
         range: (Zxid, Zxid),

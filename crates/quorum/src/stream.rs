@@ -178,7 +178,8 @@ impl PeerStream {
         rustix::net::send(&*self.socket, bytes, flags).unwrap_or(0)
     }
 
-    /// Whether the peer has closed the connection or its sending direction, also if what it has sent before was not read.
+    /// Whether the peer has closed the connection or its sending direction, also if what it has sent before was not
+    /// read.
     pub fn is_hung_up(&self) -> bool {
         let mut sockets = [PollFd::new(&*self.socket, PollFlags::RDHUP)];
         // Errors and hang-ups are always reported. If the poll fails, the next read or write reports why.

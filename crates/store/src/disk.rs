@@ -74,8 +74,8 @@ pub trait WriteFile: Send {
     /// Cuts the file, or grows it with zeros.
     fn set_len(&mut self, bytes: u64) -> io::Result<()>;
 
-    /// Frees the space of a part that holds only zeros, where the file system can. It reads as zeros afterwards, and the
-    /// file keeps its length.
+    /// Frees the space of a part that holds only zeros, where the file system can. It reads as zeros afterwards, and
+    /// the file keeps its length.
     fn release(&mut self, part: Range<u64>) -> io::Result<()>;
 
     /// Makes content and length durable. After an error nothing is known about what was written

@@ -11,8 +11,8 @@ use herdsman_runtime::LimitedLog;
 use herdsman_store::{Dirs, Disk, RangeError, read_records};
 use herdsman_zab::Voting;
 
-/// Passes the valid records of a part of the log to `send`, until that breaks or nobody waits for them. The end of a log that is being written
-/// is treated like an incomplete record.
+/// Passes the valid records of a part of the log to `send`, until that breaks or nobody waits for them. The end of a
+/// log that is being written is treated like an incomplete record.
 pub(crate) fn send_records(
     disk: &Arc<dyn Disk>,
     dirs: &Dirs,

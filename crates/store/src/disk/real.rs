@@ -201,7 +201,8 @@ enum Reserved {
     NotSupported,
 }
 
-/// Reserves or frees space. A large reservation takes time, in which a signal may arrive; that is not a failure of the disk.
+/// Reserves or frees space. A large reservation takes time, in which a signal may arrive; that is not a failure of the
+/// disk.
 fn reserved(fallocate: impl FnMut() -> rustix::io::Result<()>) -> io::Result<Reserved> {
     match rustix::io::retry_on_intr(fallocate) {
         Ok(()) => Ok(Reserved::Yes),

@@ -7,9 +7,9 @@
 //!                         │ long first zxid of the open log │ long its length │ int CRC-32 of these
 //! offset 4096  the same again
 //! ```
-//! The copies are overwritten, the first one durably before the second, before Apache's file, and all of this before the
-//! promise is sent. So they have everything that was promised by this server, and Apache's files are ahead of them only
-//! if Apache has run here meanwhile, or if they are damaged.
+//! The copies are overwritten, the first one durably before the second, before Apache's file, and all of this before
+//! the promise is sent. So they have everything that was promised by this server, and Apache's files are ahead of them
+//! only if Apache has run here meanwhile, or if they are damaged.
 //!
 //! The last zxid is a txn that was durable here: the last one at a start, and then the first one of each new log file.
 //! A log that ends before it has lost something. The open log is the file that was begun last, if it has a table: the

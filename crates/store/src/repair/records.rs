@@ -109,8 +109,8 @@ impl RecordsBetween {
         self.next_wanted(&|| true)
     }
 
-    /// The next record; `None` after the last one. Fails with [`RangeError::Stopped`] when it is no longer wanted, which
-    /// is checked before each file and at intervals in it.
+    /// The next record; `None` after the last one. Fails with [`RangeError::Stopped`] when it is no longer wanted,
+    /// which is checked before each file and at intervals in it.
     pub fn next_wanted(
         &mut self,
         is_wanted: &dyn Fn() -> bool,

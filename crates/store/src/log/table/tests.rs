@@ -614,8 +614,8 @@ fn random_bytes_never_panic() {
     }
 }
 
-/// A batch that the file has no room for starts a new one, and the full one keeps its table where it is. What is zeroed in
-/// advance, for records and for slots, is never something that was written before.
+/// A batch that the file has no room for starts a new one, and the full one keeps its table where it is. What is
+/// zeroed in advance, for records and for slots, is never something that was written before.
 #[test]
 fn a_full_file_is_left() {
     for file_bytes in [16 << 10, 512 << 10] {
@@ -659,7 +659,11 @@ fn slots_are_zeroed_in_advance() {
         let lowest = table.lowest() - 64 * SLOT_BYTES;
         let zeros = table.zeros_ahead(1 << 20);
         if !zeros.is_empty() {
-            assert!(zeros.end == lowest && zeros.start % ALIGNMENT == 0 && lowest < zeroed_from);
+            assert!(
+                zeros.end == lowest
+                    && zeros.start.is_multiple_of(ALIGNMENT)
+                    && lowest < zeroed_from
+            );
             (zeroed, zeroed_from) = (zeroed + 1, zeros.start);
         }
         assert_eq!(table.zeroed_from(), zeroed_from);
