@@ -234,6 +234,8 @@ pub struct Server {
     pub needs_leader: bool,
     /// An epoch file was damaged since it last started.
     pub epochs_rot: bool,
+    /// A log file may lack the footer that it once had.
+    pub footers_rot: bool,
     /// The last epoch that its disk has said to be promised.
     pub promised: u32,
     /// The last epoch whose leader it has followed.
@@ -601,6 +603,7 @@ fn new_server(id: ServerId, plan: &Plan, random: &mut Random) -> Server {
         lost: false,
         needs_leader: false,
         epochs_rot: false,
+        footers_rot: false,
         promised: 0,
         followed: 0,
         mirror: Mirror::default(),

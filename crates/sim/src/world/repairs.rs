@@ -98,6 +98,8 @@ impl World {
         let spliced = storage.splice(&self.plan, repair);
         storage.disk.cut_power_after(NEVER);
         self.note(|| format!("{place} is repaired: {spliced:?}"));
+        // A file that is made anew does not say what came before it.
+        self.servers[place].footers_rot = true;
         match spliced {
             Ok(()) => self.start(place),
             Err(_) => {

@@ -7,7 +7,8 @@
 //! Nothing on a disk shows some pairs of losses, so one of the two is undone:
 //! - the end of the newest log file, and the copies of the epochs, which say how far the log reached. A larger
 //!   `acceptedEpoch` has the same effect: Apache may have run here, and its log ends anywhere;
-//! - the end of an epoch in an older file, and the footer of the next one, which says what came before it;
+//! - the end of an epoch in an older file, and the footer of the next one, which says what came before it, unless a
+//!   repair has made that file anew;
 //! - two of both epoch files and their copies.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,8 @@ enum Prospect {
     NeedsLeader,
     /// Nobody can help.
     Hopeless,
+    /// It does not start, and does not know what is damaged.
+    Refuses,
     /// It starts, and does not know that something is missing.
     Unnoticed,
     /// The same, and what is missing is in the middle.
@@ -112,15 +115,16 @@ impl World {
             // Both the end of the log and what is known of it.
             Prospect::Unnoticed if !remembers_log => false,
             // Both the end of an epoch and what the next file says of it.
-            Prospect::HasHole => false,
+            Prospect::HasHole => !self.servers[place].footers_rot,
             // Both numbers or both copies.
             _ if is_epochs && self.servers[place].epochs_rot => false,
-            Prospect::Repairs | Prospect::Unnoticed => true,
+            Prospect::Repairs | Prospect::Unnoticed | Prospect::Refuses => true,
             Prospect::NeedsLeader => self.may_need_leader(place),
             Prospect::Hopeless => false,
         };
         if stays {
             self.servers[place].epochs_rot |= is_epochs;
+            self.servers[place].footers_rot |= what.place == RotPlace::Log;
             self.counts.rotten_files += 1;
             self.note(|| format!("{place} rots: {}: {}", path.display(), what.words));
         } else {
@@ -173,7 +177,7 @@ impl World {
             Ok(_) => Prospect::Repairs,
             Err(_) => match storage.damage(&self.plan) {
                 Some(damage) => self.prospect_of(place, before, &damage),
-                None => Prospect::Hopeless,
+                None => Prospect::Refuses,
             },
         }
     }
