@@ -36,7 +36,8 @@ pub(super) struct Ensemble {
     /// every batch of inputs, so these are few.
     deferred: Vec<(LinkId, QuorumPacket)>,
     /// Set while the role continues only until everything that was committed in it is applied, or until something
-    /// comes from the next leader, so that these requests are answered, above all the change of membership by which a leader leaves.
+    /// comes from the next leader, so that these requests are answered, above all the change of membership by which a
+    /// leader leaves.
     leaving: Option<Now>,
     /// The cxid of the txn that this server has requested in its current role, see `ask_for_proof`.
     proof: Option<i32>,

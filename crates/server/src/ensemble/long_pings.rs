@@ -1,7 +1,7 @@
 //! PINGs of learners that report very many sessions.
 //!
-//! Our learners report 4,096 sessions in a PING and send several if there are more, but Apache's report all of theirs in
-//! one, so a leader cannot refuse a long one. The largest packet has room for some hundred thousand sessions, whether
+//! Our learners report at most 4,096 sessions in a PING and send several if there are more. Apache's report all of
+//! theirs in one, so a leader cannot refuse a long one. The largest packet has room for about 180,000 sessions, whether
 //! they exist or not, and all threads would wait for the node's lock meanwhile. So a long PING is handled in parts,
 //! between which the lock is free. A leader expects no particular number of answers to a ping.
 

@@ -1,6 +1,7 @@
-//! Expiry: a client is told that its session has expired only if its end is committed. A client that is told so gives up
-//! the session with all its ephemerals. Source: "ZooKeeper sessions" (Apache's programmer's guide): the ensemble expires
-//! sessions. A server that has no leader cannot know it, and what a leader without a quorum decides may be rolled back.
+//! Expiry: a client is told that its session has expired only if its end is committed. A client that is told so gives
+//! up the session with all its ephemerals. Source: "ZooKeeper sessions" (Apache's programmer's guide): the ensemble
+//! expires sessions. A server that has no leader cannot know it, and what a leader without a quorum decides may be
+//! rolled back.
 //!
 //! A leader of the past may not have heard of a session that was opened since; a client that has seen nothing
 //! newer than that is not judged.
