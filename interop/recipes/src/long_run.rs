@@ -4,15 +4,17 @@
 //! In: the servers of an ensemble (which the caller kills), the contenders' commands, and a duration. Out:
 //! a line for each workload, and failure if a guarantee was violated or too little was done.
 //!
-//! Guarantees: a counter that only a lock or an election protects loses no addition (see [`counted`]); each
-//! leadership of ours has its own epoch; an item that we add to a queue is taken once. What other libraries
-//! lose or repeat when a reply is lost is not counted as a violation: see [`queues`].
+//! Guarantees: a counter that only a lock, a semaphore or an election protects loses no addition, and does not change
+//! under a reader (see [`counted`]); each leadership of ours has its own epoch; an item that we add to a queue is taken
+//! once, and one that we add to a queue with locks is done once. What other libraries lose or repeat when a reply is
+//! lost is not counted as a violation: see [`queues`].
 
 mod counted;
 mod faults;
 mod holders;
 mod party;
 mod queues;
+mod work_queue;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -26,6 +28,7 @@ use faults::Faults;
 use holders::Holders;
 use party::{Parties, SESSION_TIMEOUT};
 use queues::Queues;
+use work_queue::WorkQueues;
 
 /// After the faults all contenders get this long to finish.
 const FINISH_MAX: Duration = Duration::from_secs(90);
@@ -51,7 +54,8 @@ pub async fn run(setting: &Setting<'_>) -> Result<bool> {
 
     let holders = Holders::new(&judge, &parties, end).await?;
     let queues = Queues::new(&judge, &parties, end).await?;
-    let work = async { tokio::try_join!(holders.run(), queues.run()) };
+    let work_queues = WorkQueues::new(&judge, &parties, end);
+    let work = async { tokio::try_join!(holders.run(), queues.run(), work_queues.run()) };
     timeout(FINISH_MAX + Duration::from_secs(setting.seconds), work)
         .await
         .context("a contender still waits although all faults are over")??;
@@ -63,7 +67,8 @@ pub async fn run(setting: &Setting<'_>) -> Result<bool> {
     }
     is_good &= judged(&holders.epochs_verdict());
     is_good &= judged(&queues.verdict().await?);
-    drop((holders, queues));
+    is_good &= judged(&work_queues.verdict().await?);
+    drop((holders, queues, work_queues));
     judge.close().await?;
     let parties = Arc::into_inner(parties).context("all work has ended")?;
     parties.end().await;

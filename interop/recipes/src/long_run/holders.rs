@@ -8,7 +8,7 @@ use anyhow::Result;
 use futures_util::future::try_join_all;
 use herdsman_client::Client;
 use herdsman_recipes::election::ElectionLayout;
-use herdsman_recipes::{Election, HoldOptions, Layout, Lock};
+use herdsman_recipes::{Election, Guard, HoldOptions, Layout, Lock, RwLock, Semaphore};
 use tokio::time::{Instant, sleep};
 
 use super::Verdict;
@@ -21,6 +21,8 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The name of our own parties, and the data of their nodes where it distinguishes them from others.
 const OURS: &str = "rust";
+/// Those of them that only read.
+const READERS: &str = "rust readers";
 
 /// How the node of another program is distinguished from ours.
 enum Owner {
@@ -40,6 +42,8 @@ pub struct Holders {
     write_lock: Counted,
     curator_latch: Counted,
     election_support: Counted,
+    read_write: Counted,
+    semaphore: Counted,
     /// How often each epoch of each election was led.
     epochs: Mutex<BTreeMap<(String, u64), usize>>,
 }
@@ -58,13 +62,19 @@ impl Holders {
             write_lock: Counted::new(judge, "write-lock").await?,
             curator_latch: Counted::new(judge, "curator-latch").await?,
             election_support,
+            read_write: Counted::new(judge, "read-write-lock").await?,
+            semaphore: Counted::new(judge, "semaphore")
+                .await?
+                .with_line("leases")
+                .with_pause(PAUSE / 2),
             epochs: Mutex::default(),
         })
     }
 
-    pub fn counted(&self) -> [&Counted; 5] {
-        let Holders { curator_mutex, kazoo_lock, write_lock, .. } = self;
-        [curator_mutex, kazoo_lock, write_lock, &self.curator_latch, &self.election_support]
+    pub fn counted(&self) -> [&Counted; 7] {
+        let Holders { curator_mutex, kazoo_lock, write_lock, read_write, semaphore, .. } = self;
+        let (latch, support) = (&self.curator_latch, &self.election_support);
+        [curator_mutex, kazoo_lock, write_lock, latch, support, read_write, semaphore]
     }
 
     pub async fn run(&self) -> Result<()> {
@@ -81,6 +91,11 @@ impl Holders {
             self.write_locks(java),
             self.latches(java),
             self.offers(java),
+            try_join_all(ours.iter().map(|zk| self.write(zk))),
+            try_join_all(ours.iter().map(|zk| self.read(zk))),
+            try_join_all(ours.iter().map(|zk| self.one_permit(zk))),
+            self.curator_writes(java),
+            self.curator_leases(java),
         )?;
         Ok(())
     }
@@ -93,8 +108,17 @@ impl Holders {
         let lock = Lock::new(zk, &counted.protection())?
             .layout(layout)
             .options(&HoldOptions::new().owner(OURS));
+        self.hold_again_and_again(counted, async || lock.acquire().await).await
+    }
+
+    /// Adds one in each round.
+    async fn hold_again_and_again<G: Guard>(
+        &self,
+        counted: &Counted,
+        acquire: impl AsyncFn() -> herdsman_recipes::Result<G>,
+    ) -> Result<()> {
         while !self.is_over() {
-            match lock.acquire().await {
+            match acquire().await {
                 Ok(guard) => {
                     counted.add(OURS, &guard.fenced()).await;
                     let _ = guard.release().await;
@@ -106,6 +130,48 @@ impl Holders {
             }
         }
         Ok(())
+    }
+
+    async fn write(&self, zk: &Client) -> Result<()> {
+        let lock = RwLock::new(zk, &self.read_write.protection())?;
+        self.hold_again_and_again(&self.read_write, async || lock.write().await).await
+    }
+
+    async fn read(&self, zk: &Client) -> Result<()> {
+        let lock = RwLock::new(zk, &self.read_write.protection())?;
+        while !self.is_over() {
+            match lock.read().await {
+                Ok(guard) => {
+                    self.read_write.read_twice(READERS, &guard).await;
+                    let _ = guard.release().await;
+                }
+                Err(_) => self.read_write.failed(READERS),
+            }
+            sleep(PAUSE).await;
+        }
+        Ok(())
+    }
+
+    /// A semaphore with one permit, so that its holder may add.
+    async fn one_permit(&self, zk: &Client) -> Result<()> {
+        let semaphore = Semaphore::new(zk, &self.semaphore.protection(), 1)?;
+        self.hold_again_and_again(&self.semaphore, async || semaphore.acquire().await).await
+    }
+
+    async fn curator_writes(&self, java: &Contender) -> Result<()> {
+        let hold = async |handle: &str| {
+            java.ask(&format!("rwlock write-acquire {handle}")).await?;
+            Ok(Owner::Session(java.word("session id").await?))
+        };
+        self.rounds(java, &self.read_write, "curator", hold, "rwlock write-release").await
+    }
+
+    async fn curator_leases(&self, java: &Contender) -> Result<()> {
+        let hold = async |handle: &str| {
+            java.ask(&format!("semaphore acquire {handle} 1")).await?;
+            Ok(Owner::Session(java.word("session id").await?))
+        };
+        self.rounds(java, &self.semaphore, "curator", hold, "semaphore release").await
     }
 
     /// Like Curator's latch, with epochs.
@@ -177,7 +243,7 @@ impl Holders {
             let handle = format!("{path}#{round}");
             let held = async {
                 let owner = hold(&handle).await?;
-                self.add_for(counted, party, &path, &owner).await
+                self.add_for(counted, party, &owner).await
             };
             let is_held = held.await.is_ok();
             let is_given_up = contender.ask(&format!("{give_up} {handle}")).await.is_ok();
@@ -239,13 +305,8 @@ impl Holders {
 
     /// Adds for another program, which believes that it is the holder: fenced by its node, if that is first
     /// in the queue. If it is not, the program has lost the lock and does not know yet.
-    async fn add_for(
-        &self,
-        counted: &Counted,
-        party: &'static str,
-        path: &str,
-        owner: &Owner,
-    ) -> Result<()> {
+    async fn add_for(&self, counted: &Counted, party: &'static str, owner: &Owner) -> Result<()> {
+        let path = counted.line();
         self.judge.sync(path).await?;
         let mut names = self.judge.children(path).await?.names;
         names.sort_by(|one, other| sequence(one).cmp(sequence(other)));
