@@ -36,6 +36,8 @@ pub struct Counted {
     name: &'static str,
     path: String,
     line: String,
+    /// The time between reading and writing, in which another holder would read the same number.
+    pause: Duration,
     tallies: Mutex<BTreeMap<&'static str, Tally>>,
 }
 
@@ -44,12 +46,19 @@ impl Counted {
         let path = format!("/long-run/{name}-counter");
         judge.create(&path, "0").parents().await?;
         let line = format!("/long-run/{name}");
-        Ok(Counted { name, path, line, tallies: Mutex::default() })
+        let (pause, tallies) = (Duration::ZERO, Mutex::default());
+        Ok(Counted { name, path, line, pause, tallies })
     }
 
     /// The nodes of the holders are in this child of the protection.
     pub fn with_line(mut self, child: &str) -> Self {
         self.line = format!("{}/{child}", self.protection());
+        self
+    }
+
+    /// Pauses before writing, where it takes long until the next one holds.
+    pub fn with_pause(mut self, pause: Duration) -> Self {
+        self.pause = pause;
         self
     }
 
@@ -70,6 +79,7 @@ impl Counted {
             zk.sync(&self.path).await?;
             let node = zk.get(&self.path).await?;
             let number: u64 = std::str::from_utf8(&node.data).unwrap_or("0").parse().unwrap_or(0);
+            sleep(self.pause).await;
             fenced.set(&self.path, (number + 1).to_string()).await
         };
         match added.await {

@@ -63,7 +63,10 @@ impl Holders {
             curator_latch: Counted::new(judge, "curator-latch").await?,
             election_support,
             read_write: Counted::new(judge, "read-write-lock").await?,
-            semaphore: Counted::new(judge, "semaphore").await?.with_line("leases"),
+            semaphore: Counted::new(judge, "semaphore")
+                .await?
+                .with_line("leases")
+                .with_pause(PAUSE / 2),
             epochs: Mutex::default(),
         })
     }
