@@ -62,8 +62,8 @@ impl Dump {
         &self.acls
     }
 
-    /// Visits up to `nodes_max` znodes, fewer if they are large: the last one is the one with which [`STEP_BYTES_MAX`] is
-    /// reached. False when all have been visited.
+    /// Visits up to `nodes_max` znodes, fewer if they are large: the last one is the one with which
+    /// [`STEP_BYTES_MAX`] is reached. False when all have been visited.
     pub fn step(&mut self, tree: &Tree, nodes_max: usize, emit: &mut Emit<'_>) -> bool {
         let mut bytes = 0;
         for _ in 0..nodes_max {

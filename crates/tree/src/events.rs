@@ -4,8 +4,8 @@
 //!
 //! Limit: [`NOTIFICATIONS_MAX`]. A multi of 1 MB can change one znode 45,000 times, and each change notifies all
 //! persistent watchers of it. Beyond the limit, watchers lose events: they are listed, and their connections must be
-//! closed, so that they notice. From then on each list of watchers is read at most once, so the cost of a txn is bounded
-//! by the limit and the number of watches.
+//! closed, so that they notice. From then on each list of watchers is read at most once, so the cost of a txn is
+//! bounded by the limit and the number of watches.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

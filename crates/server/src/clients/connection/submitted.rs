@@ -197,9 +197,9 @@ impl Connection {
     }
 
     /// Waits for the answers to requests that a client has left behind, up to a limit: until then they count as its
-    /// requests in flight, and its connection as one of its address. Otherwise clients that disconnect and connect again
-    /// could send more than the log takes, and fill our memory or the link to the leader. Also, the outcome of changes
-    /// belongs in the audit log.
+    /// requests in flight, and its connection as one of its address. Otherwise clients that disconnect and connect
+    /// again could send more than the log takes, and fill our memory or the link to the leader. Also, the outcome of
+    /// changes belongs in the audit log.
     pub(super) async fn await_last_answers(&mut self, ended: &EndReason) {
         if self.shared.core.audit().is_none() && ended.ends_answers() {
             return;
