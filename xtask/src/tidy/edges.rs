@@ -41,6 +41,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "server",
             "client",
             "recipes",
+            "runtime",
             "tls",
             "properties",
         ],
