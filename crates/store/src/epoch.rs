@@ -171,6 +171,17 @@ pub(crate) fn forget_open_log(disk: &dyn Disk, dir: &Path) -> io::Result<()> {
     }
 }
 
+/// Records, durably, that log files were written again, which are on the disk and contain this txn.
+pub(crate) fn note_rewritten_log(disk: &dyn Disk, dir: &Path, contained: Zxid) -> io::Result<()> {
+    match read_copies(disk, dir) {
+        Some(copy) => {
+            let last_zxid = copy.last_zxid.max(contained);
+            write_copies(disk, dir, EpochCopy { last_zxid, open_log: None, ..copy })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Lowers what is known about the log, durably, before txns after `last_zxid` are given up.
 pub fn lower_last_known(disk: &dyn Disk, dir: &Path, last_zxid: Zxid) -> io::Result<()> {
     match read_copies(disk, dir) {

@@ -150,7 +150,7 @@ impl<'a> Replay<'a> {
         let last = self.state.as_ref().map(|(tree, _)| tree.last_zxid());
         match last {
             Some(last) if !self.is_lost && last.is_continued_by(entry.header.zxid) => {
-                self.apply(entry)
+                self.apply(entry);
             }
             _ => {}
         }

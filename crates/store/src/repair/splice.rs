@@ -27,7 +27,7 @@ use super::assess::ReadLog;
 use super::gaps::PieceFate;
 use super::state::Repair;
 use crate::disk::{Dirs, Disk, IoErrorAt, io_at};
-use crate::epoch::forget_open_log;
+use crate::epoch::note_rewritten_log;
 use crate::install::find_installing;
 use crate::log::pieces::{LogPiece, PieceContent};
 use crate::names::{DAMAGED, LogName, SnapshotName};
@@ -198,16 +198,19 @@ impl SplicePlan {
     /// Does it. See the module for what a crash leaves.
     pub fn carry_out(&self, disk: &dyn Disk, keep: KeepDamaged) -> Result<Spliced, SpliceError> {
         let mut spliced = Spliced::default();
+        let mut last = Zxid::ZERO;
         let is_new = |file: &&FilePlan| !file.replaces;
         let (new, old): (Vec<_>, Vec<_>) = self.files.iter().partition(is_new);
         for file in new.into_iter().chain(old) {
-            write::replace(disk, &self.dirs.log, file, keep)?;
+            let end = write::replace(disk, &self.dirs.log, file, keep)?;
+            last = last.max(end);
             spliced.files.push(file.name.path(&self.dirs.log));
             spliced.records += file.new_records();
         }
-        // A file that was written again has another length. Before that, what is known of it shows what it may lack.
+        // A file that was written again has another length. Before that, what is known of it shows what it may lack;
+        // from now on, its last txn does.
         if !self.files.is_empty() {
-            forget_open_log(disk, &self.dirs.data).map_err(io_at(&self.dirs.data))?;
+            note_rewritten_log(disk, &self.dirs.data, last).map_err(io_at(&self.dirs.data))?;
         }
         let dir = &self.dirs.data;
         for name in &self.snapshots {

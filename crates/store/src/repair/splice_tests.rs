@@ -9,6 +9,7 @@ use herdsman_proto::txn::Entry;
 
 use super::*;
 use crate::disk::{MemoryDisk, Unsynced};
+use crate::epoch::{EpochFile, known_log, recover_epochs, write_epoch};
 use crate::log::record::RecordReader;
 use crate::names::list_logs;
 use crate::repair::{Answer, Assessment, Damage, assess, read_records};
@@ -571,4 +572,19 @@ fn a_repaired_file_shows_what_comes_before_it() {
     disk.remove(&log_path(end[0])).unwrap();
     let damage = assessed(&disk).unwrap();
     assert_eq!(damage.gaps[0].before, Some(Zxid(next[0])));
+}
+
+/// Otherwise nobody would notice that it was made shorter before the next start.
+#[test]
+fn a_repaired_file_is_known_to_its_last_txn() {
+    let (whole, [.., next]) = server_of_epochs();
+    let (disk, _) = server_of_epochs();
+    for file in [EpochFile::Accepted, EpochFile::Current] {
+        write_epoch(&disk, dir(), file, 2).unwrap();
+    }
+    recover_epochs(&disk, &dirs(), Zxid(next[0])).unwrap();
+    assert_eq!(known_log(&disk, dir()).last, Some(Zxid(next[0])));
+    destroy(&disk, &next, 0, 1);
+    spliced(&disk, &repair_with(&disk, &[&whole]));
+    assert_eq!(known_log(&disk, dir()).last, Some(Zxid(next[1])));
 }

@@ -20,21 +20,19 @@ const CHUNK_BYTES: usize = 256 << 10;
 /// The zxid and the checksum of each record.
 type Contents = Vec<(Zxid, i64)>;
 
-/// Writes a file and puts it in its place, durably. If it fails, the old file is unchanged.
+/// Writes a file and puts it in its place, durably. Returns its last txn. If it fails, the old file is unchanged.
 pub(super) fn replace(
     disk: &dyn Disk,
     dir: &Path,
     plan: &FilePlan,
     keep: KeepDamaged,
-) -> Result<(), SpliceError> {
+) -> Result<Zxid, SpliceError> {
     let path = plan.name.path(dir);
     let temporary = dir.join(format!("{TEMPORARY}{}", plan.name.file_name()));
-    let written = write_verified(disk, &path, &temporary, plan);
-    if let Err(error) = written {
+    let last = write_verified(disk, &path, &temporary, plan).inspect_err(|_| {
         // What cannot be removed is removed by the next start.
         let _ = remove_if_there(disk, &temporary);
-        return Err(error);
-    }
+    })?;
     if plan.replaces && keep == KeepDamaged::IfRoom {
         keep_damaged(disk, dir, plan);
     }
@@ -44,7 +42,7 @@ pub(super) fn replace(
         path = %path.display(), records = plan.new_records(),
         "replaced what was damaged or missing by records from elsewhere"
     );
-    Ok(())
+    Ok(last)
 }
 
 fn write_verified(
@@ -52,7 +50,7 @@ fn write_verified(
     path: &Path,
     temporary: &Path,
     plan: &FilePlan,
-) -> Result<(), SpliceError> {
+) -> Result<Zxid, SpliceError> {
     let expected = write(disk, path, temporary, plan).map_err(io_at(temporary))?;
     let has_damage = plan.parts.iter().any(|part| matches!(part, Part::Covered(_)));
     if !has_damage {
@@ -62,7 +60,7 @@ fn write_verified(
     }
     let (found, is_clean) = read_back(disk, temporary).map_err(io_at(temporary))?;
     if found == expected && (is_clean || has_damage) {
-        return Ok(());
+        return Ok(expected.last().map_or(Zxid::ZERO, |(zxid, _)| *zxid));
     }
     let difference = found.iter().zip(&expected).position(|(left, right)| left != right);
     let at = difference.unwrap_or(found.len().min(expected.len()));
