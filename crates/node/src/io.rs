@@ -239,7 +239,7 @@ pub struct Outputs {
 impl Outputs {
     /// Outputs that have become this large are carried out before more is added.
     const BYTES_MAX: usize = 1 << 20;
-    /// So do outputs for this many watchers.
+    /// Outputs for this many watchers are also carried out before more is added.
     const WATCHERS_MAX: usize = 1 << 16;
     /// Entries for which the lists keep memory.
     const LIST_KEPT: usize = 1 << 14;

@@ -21,9 +21,9 @@ pub mod io;
 pub mod node;
 pub mod passwords;
 pub mod pending;
-pub mod questions;
 pub mod reads;
 pub mod reconfig;
+pub mod revalidations;
 pub mod sessions;
 pub mod sweeper;
 

@@ -27,7 +27,7 @@ use crate::forwarding::Forwarding;
 use crate::io::{ClientRequest, CloseReason, ConnId, Input, Now, Output, Outputs, StorageState};
 use crate::passwords::SessionPasswords;
 use crate::pending::{InFlight, Pending, RequestOrigin};
-use crate::questions::Questions;
+use crate::revalidations::PendingRevalidations;
 use crate::sessions::{SessionOwner, Sessions};
 use crate::sweeper::{SweepSettings, Sweeper};
 use ensemble::Ensemble;
@@ -118,8 +118,8 @@ enum Role {
         sweeper: Sweeper,
         /// Ends sessions that own very many ephemerals.
         closing: ClosingSessions,
-        /// Questions of learners about sessions, which are answered later.
-        questions: Questions,
+        /// Revalidations requested by learners, which are answered later.
+        revalidations: PendingRevalidations,
     },
     /// Forwards them to the leader.
     Learning(Box<Forwarding>),
@@ -134,7 +134,7 @@ impl Role {
         Role::Deciding {
             sweeper,
             closing: ClosingSessions::default(),
-            questions: Questions::default(),
+            revalidations: PendingRevalidations::default(),
         }
     }
 }

@@ -438,11 +438,11 @@ impl Core {
                 Some(_) => apply_audited(self.clock.now(), node, &mut tree, out, &mut ended),
             }
             rounds += 1;
-            let has_had_its_turn = out.is_large() || rounds % ROUNDS_PER_TURN == 0;
+            let turn_is_over = out.is_large() || rounds % ROUNDS_PER_TURN == 0;
             // Before the tree is unlocked: see `outbox`.
             needs_dispatch |= self.deliver(now, tree.last_zxid(), node, out, requester, to_wake);
             drop(tree);
-            if has_had_its_turn && state.node.wants_tree() {
+            if turn_is_over && state.node.wants_tree() {
                 if !driver.applies_all() {
                     appliers = Some(ThreadSet::first());
                     break;

@@ -1,4 +1,4 @@
-//! What a txn tells watchers.
+//! The events of a txn, with their watchers.
 //!
 //! In: changes of paths, and the watch tables. Out: the events of a txn with their watchers, in order.
 //!
@@ -17,7 +17,8 @@ use herdsman_proto::{EventType, Zxid};
 use crate::acl_list::AclList;
 use crate::watches::{TableKind, Watcher, Watches};
 
-/// The most notifications (one for each watcher of each event) of a txn, unless its first event alone has more.
+/// Once a txn has this many notifications (one for each watcher of each event), its further events are dropped. The
+/// event that reaches the limit is sent to all of its watchers.
 pub const NOTIFICATIONS_MAX: usize = 1 << 20;
 
 /// A change of a watched path.
@@ -70,7 +71,7 @@ impl Events {
     }
 
     /// Returns the watchers that lost events, in order: there were too many.
-    pub fn losers(&self) -> impl Iterator<Item = Watcher> {
+    pub fn watchers_with_lost_events(&self) -> impl Iterator<Item = Watcher> {
         self.lost.watchers.iter().copied()
     }
 
@@ -92,7 +93,8 @@ impl Events {
     ) {
         if self.notifications >= self.notifications_max {
             let tables = [Some(tables.0), tables.1].into_iter().flatten();
-            return tables.for_each(|table| watches.lose(table, change.path, &mut self.lost));
+            return tables
+                .for_each(|table| watches.note_lost_events(table, change.path, &mut self.lost));
         }
         let Change { kind, path, zxid, acl } = change;
         let mut watchers = watches.trigger(tables.0, path);

@@ -1,7 +1,7 @@
-//! The recursive watches of a table once more, by path: a change looks up its ancestors here.
+//! An index of a table's recursive watches by path, used to find those on the ancestors of a changed path.
 //!
-//! Invariant: looking up all ancestors of a path takes no longer than the path and the paths of these watches are
-//! long, and as many steps as there are watchers to notify. The other watchers of an ancestor cost nothing.
+//! Invariant: finding the watched ancestors of a path takes time linear in the length of the path plus that of the
+//! watched paths, plus one step per notified watcher. The other watchers of an ancestor cost nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::watches::Watcher;
 #[derive(Debug)]
 pub(crate) struct RecursiveWatches {
     by_path: HashMap<Arc<str>, BTreeSet<Watcher>, FixedState>,
-    /// How many of these paths have each length. Only ancestors with one of these lengths are hashed: all of them have
-    /// as many bytes as the square of the depth.
+    /// How many of these paths have each length. Only ancestors with one of these lengths are hashed: hashing all
+    /// of them would take time quadratic in the depth.
     by_length: BTreeMap<usize, usize>,
 }
 

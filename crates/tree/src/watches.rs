@@ -130,7 +130,7 @@ struct Table {
     by_watcher: HashMap<Watcher, BTreeSet<Arc<str>>, FixedState>,
     /// Watches in all, a (path, watcher) pair each.
     count: usize,
-    /// The recursive ones among them once more.
+    /// An index of the recursive ones.
     recursive: RecursiveWatches,
 }
 
@@ -237,7 +237,7 @@ impl Watches {
     }
 
     /// Adds the watchers of a change at `path` to those that lose an event; keeps all watches.
-    pub(crate) fn lose(&self, kind: TableKind, path: &str, lost: &mut LostEvents) {
+    pub(crate) fn note_lost_events(&self, kind: TableKind, path: &str, lost: &mut LostEvents) {
         let table = self.table(kind);
         if let Some((path, watchers)) = table.by_path.get_key_value(path) {
             lost.add((kind, path, false), watchers.iter().map(|(watcher, _)| watcher));

@@ -169,8 +169,10 @@ pub enum CloseReason {
     AlreadyConnected,
     /// The membership has changed since NEWLEADER was sent: it must reconnect to learn the new one.
     MembershipChanged,
-    /// A limit on links or on pending requests is reached.
+    /// A limit on links is reached.
     TooMany,
+    /// A limit on its pending requests is reached.
+    TooManyPending,
     /// This server does not follow, or no longer does, so it cannot serve observers.
     NotObserverMaster,
     /// Only observers are served at the observer master's port.

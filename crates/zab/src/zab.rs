@@ -256,7 +256,7 @@ impl Zab {
     /// Closes the link of a learner that has too many requests pending.
     pub fn dismiss_learner(&mut self, link: LinkId, out: &mut Vec<Output>) {
         if let Role::Leading(leader) = &mut self.role {
-            leader.dismiss(link, CloseReason::TooMany, out);
+            leader.dismiss(link, CloseReason::TooManyPending, out);
             self.follow_membership();
         }
     }

@@ -54,7 +54,7 @@ impl Node {
                 other => self.answer(other, tree, out),
             }
         }
-        self.answer_questions(now, tree, out);
+        self.answer_revalidations(now, tree, out);
         self.applied_in_ensemble(now, tree, out);
     }
 
@@ -146,7 +146,7 @@ impl Node {
                 out.list.push(Output::Event { kind: event.kind, frame, watchers });
             }
         }
-        for watcher in events.losers() {
+        for watcher in events.watchers_with_lost_events() {
             out.close(ConnId::from(watcher), CloseReason::TooManyEvents);
         }
     }

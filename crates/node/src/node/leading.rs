@@ -108,7 +108,7 @@ impl Node {
         }
     }
 
-    /// Answers a learner that asks whether a session is open, or notes the question: see [`crate::questions`].
+    /// Answers a learner that asks whether a session is open, or keeps the request: see [`crate::revalidations`].
     fn revalidate(
         &mut self,
         now: Now,
@@ -119,11 +119,11 @@ impl Node {
         out: &mut Outputs,
     ) {
         let awaits_end = self.awaits_end(session, tree);
-        let Role::Deciding { questions, .. } = &mut self.role else { return };
-        if !awaits_end && !questions.has_any_of(link) {
-            return self.answer_question(now, link, session, timeout_ms, out);
+        let Role::Deciding { revalidations, .. } = &mut self.role else { return };
+        if !awaits_end && !revalidations.has_any_of(link) {
+            return self.answer_revalidation(now, link, session, timeout_ms, out);
         }
-        if questions.push(link, session, timeout_ms).is_err()
+        if revalidations.push(link, session, timeout_ms).is_err()
             && let Some(Ensemble { zab, asked, .. }) = &mut self.ensemble
         {
             zab.dismiss_learner(link, asked);
@@ -131,32 +131,32 @@ impl Node {
         }
     }
 
-    /// Answers the questions of learners that wait for nothing more.
-    pub(super) fn answer_questions(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
-        let Role::Deciding { questions, .. } = &mut self.role else { return };
-        for link in questions.links() {
-            self.answer_questions_of(link, now, tree, out);
+    /// Answers the REVALIDATE requests that wait for nothing more.
+    pub(super) fn answer_revalidations(&mut self, now: Now, tree: &Tree, out: &mut Outputs) {
+        let Role::Deciding { revalidations, .. } = &mut self.role else { return };
+        for link in revalidations.links() {
+            self.answer_revalidations_of(link, now, tree, out);
         }
     }
 
-    fn answer_questions_of(&mut self, link: LinkId, now: Now, tree: &Tree, out: &mut Outputs) {
+    fn answer_revalidations_of(&mut self, link: LinkId, now: Now, tree: &Tree, out: &mut Outputs) {
         let is_linked = self.zab().is_some_and(|zab| zab.is_active_learner(link));
-        while let Role::Deciding { questions, .. } = &mut self.role {
+        while let Role::Deciding { revalidations, .. } = &mut self.role {
             if !is_linked {
-                return questions.forget(link);
+                return revalidations.forget(link);
             }
-            let Some((session, timeout_ms)) = questions.first(link) else { return };
+            let Some((session, timeout_ms)) = revalidations.first(link) else { return };
             if self.awaits_end(session, tree) {
                 return;
             }
-            if let Role::Deciding { questions, .. } = &mut self.role {
-                questions.pop(link);
+            if let Role::Deciding { revalidations, .. } = &mut self.role {
+                revalidations.pop(link);
             }
-            self.answer_question(now, link, session, timeout_ms, out);
+            self.answer_revalidation(now, link, session, timeout_ms, out);
         }
     }
 
-    fn answer_question(
+    fn answer_revalidation(
         &mut self,
         now: Now,
         link: LinkId,
@@ -174,7 +174,7 @@ impl Node {
             out.close(conn, CloseReason::SessionMoved);
         }
         if before.is_err() {
-            self.rule_out(session, out);
+            self.refuse_upgrade(session, out);
         }
         let packet = QuorumPacket::Revalidated { session, valid: before.is_ok() };
         out.list.push(Output::Peer(PeerOutput::Send { link, packet }));

@@ -413,9 +413,9 @@ fn a_learner_reports_very_many_sessions_in_several_packets() {
     assert_eq!(reported, [PING_SESSIONS_MAX, 1]);
 }
 
-/// A leader that has lost its quorum keeps questions about a session whose end it has proposed.
+/// A leader that has lost its quorum keeps REVALIDATE requests for a session whose end it has proposed.
 #[test]
-fn a_learner_with_too_many_questions_is_disconnected() {
+fn a_learner_with_too_many_revalidations_is_disconnected() {
     const QUESTIONS_MAX: usize = 1 << 16;
     let mut cluster = Cluster::new(&settings(), 3, &mut |_, _, _, _| {});
     cluster.wait(5_000, &mut |_, _, _, _| {});

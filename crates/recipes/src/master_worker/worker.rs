@@ -260,7 +260,7 @@ impl Worker {
             // Its node was deleted, the session has ended, or no server was heard from for a session timeout: tasks
             // may be assigned to other workers.
             () = registration.lost() => {
-                tracing::info!(worker = self.id, "the registration is lost; tasks are stopped");
+                tracing::info!(worker = self.id, "registration lost; stopping its tasks");
                 Ok(())
             }
         }

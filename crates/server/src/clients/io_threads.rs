@@ -273,7 +273,7 @@ async fn take_connections(
             }
             Err(error) => {
                 let report =
-                    format_args!("cannot set up the connection of {}: {error}", client.peer);
+                    format_args!("cannot set up the connection from {}: {error}", client.peer);
                 shared.limit_reports.set_up.warn(report);
                 shared.core.clients.remove(&client);
             }

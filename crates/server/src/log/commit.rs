@@ -25,7 +25,7 @@ use tracing::{error, info, warn};
 
 use crate::clients::io_wakers::ThreadSet;
 use crate::core::Core;
-use crate::log::disk_keeper::{DiskChange, DiskKeeper, Made};
+use crate::log::disk_keeper::{CompletedChange, DiskChange, DiskKeeper};
 use crate::log::snapshots::SnapshotPolicy;
 use herdsman_quorum::ReadPermission;
 use herdsman_runtime::millis;
@@ -385,7 +385,9 @@ impl Committer {
         let made = loop {
             match self.keeper.make(&self.core, &mut change, &mut self.log) {
                 // A try that failed may have cut part of the log, and what is left then seems to end too early.
-                Ok(Some(Made { input: herdsman_zab::Input::TruncateMissed, .. })) if reported => {
+                Ok(Some(CompletedChange {
+                    input: herdsman_zab::Input::TruncateMissed, ..
+                })) if reported => {
                     return Err(Some("the log was only partly truncated".to_owned()));
                 }
                 Ok(made) => break made,
@@ -404,11 +406,11 @@ impl Committer {
         self.note_finished();
         self.keeper.progress.publish(&self.log);
         match made {
-            Some(Made { input, tree: Some((tree, hold)) }) => {
+            Some(CompletedChange { input, tree: Some((tree, hold)) }) => {
                 self.core.replace_tree(tree, Input::Peer(input));
                 drop(hold);
             }
-            Some(Made { input, tree: None }) => self.core.step(Input::Peer(input)),
+            Some(CompletedChange { input, tree: None }) => self.core.step(Input::Peer(input)),
             None => {}
         }
         Ok(())

@@ -119,16 +119,16 @@ impl ChangeError {
 
 /// A change that was made.
 #[derive(Debug)]
-pub struct Made<'a> {
-    /// What agreement waits for.
+pub struct CompletedChange<'a> {
+    /// The input that Zab waits for.
     pub input: Input,
     /// The tree to replace the old one together with that input, and what keeps snapshots from being taken until then.
     pub tree: Option<(Tree, SnapshotHold<'a>)>,
 }
 
-impl From<Input> for Made<'_> {
+impl From<Input> for CompletedChange<'_> {
     fn from(input: Input) -> Self {
-        Made { input, tree: None }
+        CompletedChange { input, tree: None }
     }
 }
 
@@ -162,7 +162,7 @@ impl DiskKeeper {
         core: &Core,
         change: &mut DiskChange,
         log: &mut LogWriter,
-    ) -> Result<Option<Made<'_>>, ChangeError> {
+    ) -> Result<Option<CompletedChange<'_>>, ChangeError> {
         match change {
             DiskChange::EndLogFile => {
                 log.roll();
@@ -251,7 +251,7 @@ impl DiskKeeper {
         zxid: Zxid,
         tree: TreeAfterCut,
         log: &mut LogWriter,
-    ) -> Result<Made<'_>, ChangeError> {
+    ) -> Result<CompletedChange<'_>, ChangeError> {
         if tree == TreeAfterCut::Reloaded || zxid.counter() == 0 {
             return self.truncate(zxid, log);
         }
@@ -267,7 +267,11 @@ impl DiskKeeper {
         }
     }
 
-    fn truncate(&self, zxid: Zxid, log: &mut LogWriter) -> Result<Made<'_>, ChangeError> {
+    fn truncate(
+        &self,
+        zxid: Zxid,
+        log: &mut LogWriter,
+    ) -> Result<CompletedChange<'_>, ChangeError> {
         let hold = self.requests.hold();
         // Nobody may write behind the cut: the writer would not know of it.
         *log = self.new_log(log.last_zxid());
@@ -280,7 +284,7 @@ impl DiskKeeper {
                 );
                 *log = self.new_log(last_zxid);
                 let input = Input::Truncated { zxid: last_zxid, tree: TreeAfterCut::Reloaded };
-                Ok(Made { input, tree: Some((recovered.tree, hold)) })
+                Ok(CompletedChange { input, tree: Some((recovered.tree, hold)) })
             }
             Err(error @ ReloadError::Impossible { .. }) => {
                 warn!("{error}; taking a full snapshot from the leader");
@@ -315,7 +319,11 @@ impl DiskKeeper {
             .noted_in(&self.dirs.data)
     }
 
-    fn install(&self, mut tree: Tree, log: &mut LogWriter) -> Result<Made<'_>, ChangeError> {
+    fn install(
+        &self,
+        mut tree: Tree,
+        log: &mut LogWriter,
+    ) -> Result<CompletedChange<'_>, ChangeError> {
         tree.forget_digests_before(tree.last_zxid());
         let hold = self.requests.hold();
         let SnapshotSettings { compression, last_zxid, .. } = self.snapshots;
@@ -337,7 +345,7 @@ impl DiskKeeper {
         *log = self.new_log(zxid);
         let in_tree = membership_of(&tree);
         let input = Input::SnapshotInstalled { zxid, in_tree };
-        Ok(Made { input, tree: Some((tree, hold)) })
+        Ok(CompletedChange { input, tree: Some((tree, hold)) })
     }
 
     /// What is proposed but not durable when this begins is lost, and its clients are told nothing.

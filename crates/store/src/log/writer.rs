@@ -618,7 +618,11 @@ impl LogWriter {
             return;
         };
         if let Err(error) = self.end_file(&mut open) {
-            tracing::warn!(path = %open.path.display(), %error, "log file keeps its padding");
+            tracing::warn!(
+                path = %open.path.display(), %error,
+                "cannot close the log file properly: its footer is incomplete and its unused space is not \
+                 freed; the next start handles it"
+            );
         }
         if open.data_synced && open.name_synced {
             return;

@@ -317,7 +317,7 @@ fn beyond_the_limit_watchers_lose_events_and_are_listed() {
     let counts: Vec<_> = events.iter().map(|event| event.watchers.len()).collect();
     // The first event also goes to the standard watch, and removes it.
     assert_eq!(counts, [3, 2]);
-    let mut losers: Vec<_> = events.losers().map(|watcher| watcher.0).collect();
+    let mut losers: Vec<_> = events.watchers_with_lost_events().map(|watcher| watcher.0).collect();
     losers.sort_unstable();
     let of = |name| USERS.iter().find(|user| user.name == name).map(|user| user.session.0 as u64);
     let mut expected = [of("anon").unwrap(), of("u1").unwrap()];
@@ -326,5 +326,5 @@ fn beyond_the_limit_watchers_lose_events_and_are_listed() {
     // The next txn begins with none.
     events.clear();
     world.write(USERS[0], "set /a/b y", &mut events);
-    assert_eq!((events.iter().count(), events.losers().count()), (1, 0));
+    assert_eq!((events.iter().count(), events.watchers_with_lost_events().count()), (1, 0));
 }

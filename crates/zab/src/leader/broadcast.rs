@@ -107,7 +107,7 @@ impl Leader {
     /// after it.
     pub fn sync(&mut self, link: LinkId, replica: &mut Replica, out: &mut Vec<Output>) {
         if self.syncs.len() >= SYNCS_MAX {
-            return self.dismiss(link, CloseReason::TooMany, out);
+            return self.dismiss(link, CloseReason::TooManyPending, out);
         }
         let zxid = replica.log.last();
         // After the previous one, whatever `begin_check` returns.

@@ -790,6 +790,9 @@ fn syncs_of_a_learner_go_with_its_link() {
     assert!(leader.is_active(LinkId(2)));
     let mut out = Vec::new();
     leader.sync(LinkId(2), &mut replica, &mut out);
-    assert!(matches!(out[..], [Output::Close { reason: CloseReason::TooMany, .. }]), "{out:?}");
+    assert!(
+        matches!(out[..], [Output::Close { reason: CloseReason::TooManyPending, .. }]),
+        "{out:?}"
+    );
     assert!(leader.syncs.is_empty());
 }

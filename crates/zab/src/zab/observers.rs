@@ -78,7 +78,7 @@ impl Zab {
     /// Closes the link of an observer that has too many requests pending.
     pub fn dismiss_observer(&mut self, link: LinkId, out: &mut Vec<Output>) {
         if let Some(master) = &mut self.observer_master {
-            master.dismiss(link, CloseReason::TooMany, out);
+            master.dismiss(link, CloseReason::TooManyPending, out);
         }
     }
 

@@ -5,6 +5,7 @@ use std::io;
 use herdsman_node::io::CloseReason;
 use herdsman_node::passwords::PasswordFault;
 use herdsman_proto::SessionId;
+use herdsman_tree::events::NOTIFICATIONS_MAX;
 
 use super::Connection;
 use crate::clients::intake::BadLength;
@@ -53,6 +54,10 @@ impl EndReason {
 
 fn wording(closing: &CloseCause) -> String {
     match closing {
+        CloseCause::Core(CloseReason::TooManyEvents) => format!(
+            "one transaction caused more than {NOTIFICATIONS_MAX} notifications of watchers; the client lost events and \
+             must set its watches again"
+        ),
         CloseCause::Core(CloseReason::WrongPassword { session, fault: PasswordFault::Wrong }) => {
             format!(
                 "wrong password for session {session}. If clients lose sessions when they move between servers, \
@@ -101,9 +106,11 @@ impl Connection {
             EndReason::BadLength(_)
             | EndReason::NoConnectRequest(_)
             | EndReason::Undecodable(_) => (&stats.frames_refused, &reports.frames),
-            EndReason::ByServer(CloseCause::SlowReader | CloseCause::MostUnread) => {
-                (&stats.slow_readers_closed, &reports.slow_readers)
-            }
+            EndReason::ByServer(
+                CloseCause::SlowReader
+                | CloseCause::MostUnread
+                | CloseCause::Core(CloseReason::TooManyEvents),
+            ) => (&stats.slow_readers_closed, &reports.slow_readers),
             EndReason::ByServer(CloseCause::Core(CloseReason::WrongPassword { .. })) => {
                 (&stats.connections_rejected, &reports.passwords)
             }

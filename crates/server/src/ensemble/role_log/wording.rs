@@ -70,6 +70,7 @@ pub(super) fn close_reason_in_words(reason: CloseReason) -> &'static str {
         }
         CloseReason::AlreadyConnected => "a server with the same number is already connected",
         CloseReason::TooMany => "too many servers are connected",
+        CloseReason::TooManyPending => "too many of its requests are pending",
         CloseReason::NotObserverMaster => "this server does not follow, so it serves no observers",
         CloseReason::NotAnObserver => {
             "it is not an observer, and only observers are served on this port"

@@ -88,7 +88,7 @@ fn add_limits(families: &mut Vec<Family>, shared: &ServerContext) {
         ),
         (
             "herdsman_slow_readers_closed_total",
-            "Connections closed because their client does not read.",
+            "Connections closed because their client does not read, or lost events of a very large transaction.",
             &stats.slow_readers_closed,
         ),
         (

@@ -1,13 +1,13 @@
-//! Questions of learners about sessions that wait for the end of one.
+//! REVALIDATE requests of learners that wait until a session's end is committed.
 //!
-//! In: questions (REVALIDATE) that a leader cannot answer yet, because the session's end is proposed and not committed:
-//! if the leader has lost its quorum, the next one has the session open, and a client that was told otherwise would
-//! have given it up. Out: the questions that can be answered after a txn was applied. They wait until the end is
-//! committed, or until this server no longer leads, which takes at most syncLimit.
+//! In: requests that a leader cannot answer yet, because the session's end is proposed and not committed: if the leader
+//! has lost its quorum, the next one has the session open, and a client that was told otherwise would have given it up.
+//! Out: the requests that can be answered after a txn was applied. They wait until the end is committed, or until this
+//! server no longer leads, which takes at most syncLimit.
 //!
-//! The questions of a learner are answered in the order in which it asked them: an Apache follower that serves
-//! observers finds out by the order who asked. So later ones wait, too, also about sessions that are open, and are
-//! decided when they are answered: an answer must not be overtaken by the end of its session.
+//! The requests of a learner are answered in their order: an Apache follower that serves observers finds out by the
+//! order who asked. So later ones wait, too, also about sessions that are open, and are decided when they are answered:
+//! an answer must not be overtaken by the end of its session.
 //!
 //! Apache: `LearnerHandler` answers at once.
 
@@ -19,17 +19,17 @@ use herdsman_zab::LinkId;
 /// At most this many wait, of all learners. A learner that asks one more is disconnected.
 const WAITING_MAX: usize = 1 << 16;
 
-/// Too many questions wait.
+/// Too many REVALIDATE requests wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooManyQuestions;
+pub struct TooManyRevalidations;
 
-/// Questions that wait: sessions, with the timeouts that their clients requested.
+/// REVALIDATE requests that wait: sessions, with the timeouts that their clients requested.
 #[derive(Debug, Default)]
-pub struct Questions {
+pub struct PendingRevalidations {
     by_link: BTreeMap<LinkId, VecDeque<(SessionId, i32)>>,
 }
 
-impl Questions {
+impl PendingRevalidations {
     /// Whether one of this learner's waits.
     #[must_use]
     pub fn has_any_of(&self, link: LinkId) -> bool {
@@ -42,10 +42,10 @@ impl Questions {
         link: LinkId,
         session: SessionId,
         timeout_ms: i32,
-    ) -> Result<(), TooManyQuestions> {
+    ) -> Result<(), TooManyRevalidations> {
         let waiting: usize = self.by_link.values().map(VecDeque::len).sum();
         if waiting >= WAITING_MAX {
-            return Err(TooManyQuestions);
+            return Err(TooManyRevalidations);
         }
         self.by_link.entry(link).or_default().push_back((session, timeout_ms));
         Ok(())
@@ -73,7 +73,7 @@ impl Questions {
         }
     }
 
-    /// Forgets the questions of a learner whose link is closed.
+    /// Forgets the revalidations of a learner whose link is closed.
     pub fn forget(&mut self, link: LinkId) {
         self.by_link.remove(&link);
     }
@@ -85,15 +85,15 @@ mod tests {
 
     #[test]
     fn too_many_are_refused() {
-        let (mut questions, session) = (Questions::default(), SessionId(1));
+        let (mut revalidations, session) = (PendingRevalidations::default(), SessionId(1));
         for asked in 0..WAITING_MAX as u64 {
-            assert_eq!(questions.push(LinkId(asked % 2), session, 4000), Ok(()));
+            assert_eq!(revalidations.push(LinkId(asked % 2), session, 4000), Ok(()));
         }
-        assert_eq!(questions.push(LinkId(2), session, 4000), Err(TooManyQuestions));
-        questions.forget(LinkId(1));
-        assert_eq!(questions.links(), [LinkId(0)]);
-        assert_eq!(questions.push(LinkId(2), session, 4000), Ok(()));
-        questions.pop(LinkId(2));
-        assert!(!questions.has_any_of(LinkId(2)));
+        assert_eq!(revalidations.push(LinkId(2), session, 4000), Err(TooManyRevalidations));
+        revalidations.forget(LinkId(1));
+        assert_eq!(revalidations.links(), [LinkId(0)]);
+        assert_eq!(revalidations.push(LinkId(2), session, 4000), Ok(()));
+        revalidations.pop(LinkId(2));
+        assert!(!revalidations.has_any_of(LinkId(2)));
     }
 }
