@@ -180,11 +180,13 @@ fn check_ids(file: &str, ids: &[String], all: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// Returns the ids after `FAILED` and `ERROR` in pytest's short summary.
+/// Returns the ids after `FAILED` and `ERROR` in pytest's short summary, which names files relative to the working
+/// directory, as ids relative to the folder of the tests.
 fn failed(printed: &str) -> Vec<String> {
     let id = |line: &str| {
         let rest = line.strip_prefix("FAILED ").or_else(|| line.strip_prefix("ERROR "))?;
         let id = rest.split(" - ").next()?.trim();
+        let id = id.rsplit_once("kazoo/tests/").map_or(id, |(_, id)| id);
         id.contains("::").then(|| id.to_string())
     };
     printed.lines().filter_map(id).collect()
@@ -208,5 +210,7 @@ mod tests {
     fn failures_are_read_from_the_summary() {
         let printed = "....F\nERROR    kazoo.client:client.py:545 Error\nFAILED a.py::T::x - boom - y\n1 failed";
         assert_eq!(failed(printed), ["a.py::T::x"]);
+        let relative = "FAILED ../../venv/site-packages/kazoo/tests/a.py::T::x - boom";
+        assert_eq!(failed(relative), ["a.py::T::x"]);
     }
 }
