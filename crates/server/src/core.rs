@@ -48,8 +48,8 @@ enum Driver {
     IoThread(usize),
     /// The log's thread: txns that connections of these I/O threads requested are durable.
     Log { requesters: ThreadSet },
-    /// An I/O thread that applies what other threads have left to it.
-    Applier,
+    /// The ticker.
+    Ticker,
     /// Any other thread.
     Other,
 }
@@ -59,7 +59,7 @@ impl Driver {
     fn requester(self) -> Option<usize> {
         match self {
             Driver::IoThread(thread) => Some(thread),
-            Driver::Log { .. } | Driver::Applier | Driver::Other => None,
+            Driver::Log { .. } | Driver::Ticker | Driver::Other => None,
         }
     }
 
@@ -67,14 +67,14 @@ impl Driver {
     fn appliers(self) -> Option<ThreadSet> {
         match self {
             Driver::Log { requesters } if !requesters.is_empty() => Some(requesters),
-            Driver::Log { .. } | Driver::IoThread(_) | Driver::Applier | Driver::Other => None,
+            Driver::Log { .. } | Driver::IoThread(_) | Driver::Ticker | Driver::Other => None,
         }
     }
 
-    /// Whether it applies everything, however much there is. The threads that read links and keep time must not: the
-    /// server would lose its leader or its followers meanwhile.
+    /// Whether it applies everything that is committed, however much there is. The ticker must not, because pings and
+    /// time limits depend on it.
     fn applies_all(self) -> bool {
-        matches!(self, Driver::IoThread(_) | Driver::Applier)
+        !matches!(self, Driver::Ticker)
     }
 }
 
@@ -326,7 +326,7 @@ impl Core {
     pub(crate) async fn run_io_waker(&self, thread: usize) {
         let end_turn = || {
             if self.to_apply.swap(false, Ordering::AcqRel) {
-                self.drive_without_dispatch(Driver::Applier, |_, _, _, _| {});
+                self.drive_without_dispatch(Driver::Other, |_, _, _, _| {});
             }
             self.dispatch();
         };
@@ -371,7 +371,7 @@ impl Core {
     /// Notifies the node that time has passed. `awake_ms` is a time shortly before: if it is long ago, the process was
     /// paused in between, and no session may expire for that.
     pub fn tick(&self, awake_ms: u64) {
-        self.drive(|node, now, tree, out| {
+        let step = |node: &mut Node, now: Now, tree: &Tree, out: &mut Outputs| {
             if now.monotonic_ms.saturating_sub(awake_ms) > STANDSTILL_MS {
                 node.step(now, Input::ProcessPaused, tree, out);
             }
@@ -381,7 +381,10 @@ impl Core {
             if before.is_none() && node.serves_as() == Some(ServesAs::ReadOnly) {
                 info!("no leader: serving reads to clients that accept a read-only server");
             }
-        });
+        };
+        if self.drive_without_dispatch(Driver::Ticker, step) {
+            self.dispatch();
+        }
     }
 
     /// Closes sessions whose close request was lost in a restart.
@@ -427,7 +430,7 @@ impl Core {
             tree.last_zxid()
         };
         let mut needs_dispatch = self.deliver(now, zxid, node, out, requester, to_wake);
-        let mut appliers = driver.appliers().filter(|_| node.wants_tree());
+        let appliers = driver.appliers().filter(|_| node.wants_tree());
         let mut ended = Vec::new();
         let mut rounds = 0;
         while appliers.is_none() && state.node.wants_tree() {
@@ -440,11 +443,11 @@ impl Core {
             rounds += 1;
             let turn_is_over = out.is_large() || rounds % ROUNDS_PER_TURN == 0;
             // Before the tree is unlocked: see `outbox`.
+            let now = self.clock.now();
             needs_dispatch |= self.deliver(now, tree.last_zxid(), node, out, requester, to_wake);
             drop(tree);
             if turn_is_over && state.node.wants_tree() {
                 if !driver.applies_all() {
-                    appliers = Some(ThreadSet::first());
                     break;
                 }
                 // There may be many more: packets do not wait for them, and other threads may take the node first.
@@ -657,23 +660,19 @@ mod tests {
         core.step(Input::Connect { conn: ConnId(conn), request, ids: Arc::default() });
     }
 
-    /// Otherwise links are not read, time stands still and nothing is sent until everything is applied.
-    #[tokio::test]
-    async fn other_threads_leave_a_backlog_to_an_io_thread() {
+    /// Otherwise no leader is pinged and nobody is missed until everything is applied.
+    #[test]
+    fn the_ticker_applies_one_turn_at_a_time() {
         let core = core();
         let last = 5000;
         (1..=last).for_each(|conn| open_session(&core, conn));
-        core.flushed(Zxid(last as i64), ThreadSet::default());
+        let mut requesters = ThreadSet::default();
+        requesters.extend([0]);
+        core.flushed(Zxid(last as i64), requesters);
         let turn = TXNS_PER_GUARD as i64 * i64::from(ROUNDS_PER_TURN);
-        assert_eq!(core.tree().last_zxid(), Zxid(turn));
-        let applied = async {
-            while core.tree().last_zxid() < Zxid(last as i64) {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::select! {
-            () = core.run_io_waker(0) => unreachable!("it runs until it is cancelled"),
-            () = applied => {}
+        for applied in [turn, 2 * turn, last as i64] {
+            core.tick(core.clock.monotonic_ms());
+            assert_eq!(core.tree().last_zxid(), Zxid(applied));
         }
     }
 

@@ -46,8 +46,10 @@ impl Ticker {
                 }
                 looked_ms = now_ms;
                 core.clients.close_most_unread();
-                let deadline_ms = core.with_node(herdsman_node::Node::next_deadline);
-                if deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
+                let next = |node: &herdsman_node::Node| (node.next_deadline(), node.wants_tree());
+                let (deadline_ms, has_backlog) = core.with_node(next);
+                // What the last tick has left, if no other thread comes to it.
+                if has_backlog || deadline_ms.is_some_and(|deadline_ms| deadline_ms <= now_ms) {
                     core.tick(now_ms);
                 }
                 let rest_ms =

@@ -26,11 +26,6 @@ use crate::clients::Client;
 pub struct ThreadSet(u64);
 
 impl ThreadSet {
-    /// Returns a set with the first thread only, which always exists.
-    pub fn first() -> Self {
-        ThreadSet(1)
-    }
-
     /// Whether it has no members.
     pub fn is_empty(self) -> bool {
         self.0 == 0

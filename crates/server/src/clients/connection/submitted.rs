@@ -211,7 +211,8 @@ impl Connection {
             self.take_outbox();
             self.note_answers();
             let is_stopping = self.shared.stopping.load(Ordering::Acquire);
-            if is_stopping || self.submitted.requests.is_empty() {
+            let is_over = self.ended.as_ref().is_some_and(EndReason::ends_answers);
+            if is_stopping || is_over || self.submitted.requests.is_empty() {
                 return;
             }
             tokio::select! {
