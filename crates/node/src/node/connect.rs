@@ -60,7 +60,6 @@ impl Node {
         }
         let owner = SessionOwner::Conn(conn);
         if self.sessions.attach(session, owner, timeout_ms, now.monotonic_ms).is_err() {
-            self.refuse_upgrade(session, out);
             return refuse_session(conn, read_only, CloseReason::SessionInvalid, out);
         }
         self.conns.insert(conn, Conn { session, ids, numbering: self.numbering_again() });

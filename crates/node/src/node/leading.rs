@@ -173,9 +173,6 @@ impl Node {
         if let Ok(Some(SessionOwner::Conn(conn))) = before {
             out.close(conn, CloseReason::SessionMoved);
         }
-        if before.is_err() {
-            self.refuse_upgrade(session, out);
-        }
         let packet = QuorumPacket::Revalidated { session, valid: before.is_ok() };
         out.list.push(Output::Peer(PeerOutput::Send { link, packet }));
     }
@@ -236,8 +233,7 @@ impl Node {
     ) {
         let Ok(timeout_ms) = JuteReader::new(body).int() else { return };
         // An upgrade that arrives after the session's end must not open it again.
-        let is_closing = self.sessions.get(session).is_some_and(|session| session.closing);
-        if is_closing || self.sessions.has_ended(session) {
+        if self.sessions.get(session).is_some_and(|session| session.closing) {
             return;
         }
         let owner = Some(SessionOwner::Learner(link));

@@ -118,15 +118,6 @@ impl Node {
         }
     }
 
-    /// Notes that a client is told by the leader that its session has expired. The session may still be open as a local
-    /// one, here or at a learner, and its upgrade may be on its way: from now on it is refused.
-    pub(super) fn refuse_upgrade(&mut self, session: SessionId, out: &mut Outputs) {
-        let is_closing = self.sessions.get(session).is_some_and(|session| session.closing);
-        if self.opens_local_sessions() && !is_closing {
-            self.session_ended(session, false, out);
-        }
-    }
-
     /// Closes a local session of the leader's own client: answered in its turn, without a
     /// txn. From now on the session accepts no requests.
     pub(super) fn close_local_session(
