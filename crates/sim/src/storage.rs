@@ -356,15 +356,21 @@ impl Storage {
     pub fn record_places(&self) -> Vec<(Zxid, PathBuf, Range<usize>)> {
         let Ok(mut records) = self.records(Zxid(-1), Zxid(i64::MAX)) else { return Vec::new() };
         let logs = list_logs(&self.disk, &self.dirs.log).unwrap_or_default();
-        let paths = logs.iter().map(|name| name.path(&self.dirs.log));
-        let files: Vec<_> =
-            paths.filter_map(|path| Some((self.disk.content(&path)?, path))).collect();
+        // The first zxid of each file, its content, and where the last record that was found in it ends.
+        let mut files: Vec<_> = logs
+            .iter()
+            .map(|name| (name.zxid, name.path(&self.dirs.log)))
+            .filter_map(|(first, path)| Some((first, self.disk.content(&path)?, path, 0)))
+            .collect();
         let mut places = Vec::new();
         while let Ok(Some((zxid, payload))) = records.next_record() {
-            for (content, path) in &files {
-                let found = content.windows(payload.len()).position(|part| part == payload);
-                if let Some(at) = found {
-                    places.push((zxid, path.clone(), at - HEAD_BYTES..at + payload.len() + 1));
+            for (_, content, path, end) in files.iter_mut().rev().filter(|file| file.0 <= zxid) {
+                let rest = &content[*end..];
+                let found = rest.windows(payload.len()).position(|part| part == payload);
+                if let Some(at) = found.map(|at| *end + at) {
+                    *end = at + payload.len();
+                    places.push((zxid, path.clone(), at - HEAD_BYTES..*end + 1));
+                    break;
                 }
             }
         }
