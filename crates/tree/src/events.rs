@@ -80,7 +80,9 @@ impl Events {
         self.list.clear();
         self.list.shrink_to(1024);
         self.notifications = 0;
-        self.lost = LostEvents::default();
+        if !self.lost.watchers.is_empty() {
+            self.lost = LostEvents::default();
+        }
     }
 
     /// Fires the watches of a path in one table, or in two: then those watchers of the second one follow that are not

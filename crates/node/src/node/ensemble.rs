@@ -111,7 +111,9 @@ impl Node {
     }
 
     pub(super) fn step_peers(&mut self, now: Now, input: Input, tree: &Tree, out: &mut Outputs) {
-        self.leave_old_role(now, out);
+        if self.concerns_next_term(&input) {
+            self.leave_old_role(now, out);
+        }
         let input = match input {
             Input::Packet { link, packet } => {
                 match self.take_session_packet(now, link, packet, tree, out) {
@@ -278,8 +280,22 @@ impl Node {
         }
     }
 
-    /// Leaves the role if there is a leader again, although some of what was committed in the role is not applied yet.
-    /// Called before each input of agreement: the role of an earlier term may handle nothing of the next one.
+    /// Whether an input comes from the servers of the current term, or replaces the log or the tree for it.
+    fn concerns_next_term(&self, input: &Input) -> bool {
+        let Some(zab) = self.zab() else { return false };
+        match *input {
+            Input::Packet { link, .. } => {
+                zab.is_to_leader(link)
+                    || zab.is_active_learner(link)
+                    || zab.is_active_observer(link)
+            }
+            Input::Truncated { .. } | Input::SnapshotInstalled { .. } => true,
+            _ => false,
+        }
+    }
+
+    /// Leaves the role if there is a leader again, although some of what was committed in the role is not applied yet:
+    /// the role of an earlier term may handle nothing of the next one.
     fn leave_old_role(&mut self, now: Now, out: &mut Outputs) {
         let Some(ensemble) = &mut self.ensemble else { return };
         if ensemble.leaving.is_some() && ensemble.zab.state() != ServerState::Looking {

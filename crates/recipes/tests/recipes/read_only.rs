@@ -76,6 +76,10 @@ async fn a_waiter_for_a_lock_waits_for_a_server_that_accepts_writes() {
     ensemble.await_leader();
     let addresses: Vec<_> = ensemble.ids().map(|id| ensemble.address(id).to_string()).collect();
     let left = ensemble.follower();
+    // A server without any data would not serve reads.
+    let writer = within(Client::connect(&ensemble.address(left).to_string())).await.unwrap();
+    within(writer.create("/written", "").send()).await.unwrap();
+    within(writer.close()).await.unwrap();
     let stopped: Vec<_> = ensemble.ids().filter(|id| *id != left).collect();
     for id in &stopped {
         ensemble.stop(*id);
