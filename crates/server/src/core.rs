@@ -436,14 +436,14 @@ impl Core {
         while appliers.is_none() && state.node.wants_tree() {
             let State { node, out, to_wake } = &mut *state;
             let mut tree = self.tree.write();
+            let now = self.clock.now();
             match self.audit {
-                None => node.apply(self.clock.now(), &mut tree, TXNS_PER_GUARD, out),
-                Some(_) => apply_audited(self.clock.now(), node, &mut tree, out, &mut ended),
+                None => node.apply(now, &mut tree, TXNS_PER_GUARD, out),
+                Some(_) => apply_audited(now, node, &mut tree, out, &mut ended),
             }
             rounds += 1;
             let turn_is_over = out.is_large() || rounds % ROUNDS_PER_TURN == 0;
             // Before the tree is unlocked: see `outbox`.
-            let now = self.clock.now();
             needs_dispatch |= self.deliver(now, tree.last_zxid(), node, out, requester, to_wake);
             drop(tree);
             if turn_is_over && state.node.wants_tree() {
