@@ -660,7 +660,7 @@ mod tests {
         core.step(Input::Connect { conn: ConnId(conn), request, ids: Arc::default() });
     }
 
-    /// Otherwise no leader is pinged and nobody is missed until everything is applied.
+    /// Otherwise a leader would send no pings, and notice no lost follower, until everything is applied.
     #[test]
     fn the_ticker_applies_one_turn_at_a_time() {
         let core = core();

@@ -25,7 +25,7 @@ pub struct Dump {
     path: String,
 }
 
-/// A step ends early when it has visited so many bytes of paths and data: writers wait for it.
+/// A step ends early when it has visited this many bytes of paths and data, because writers wait for it.
 pub const STEP_BYTES_MAX: usize = 1 << 20;
 
 /// Called for each znode of a dump: path, data, ACL key, stat.

@@ -10,7 +10,7 @@ pub(super) static SETTINGS: &[Setting] = settings! {
     "4lw.commands.whitelist", Property Text => raw.four_letter_words, Is(""), "", Acted,
         "Four-letter words that are answered, comma-separated; `*` allows all of them, and `srvr` is always answered.";
     "readonlymode.enabled", Bare Flag => raw.read_only_mode, Is("false"), "", Acted,
-        "Whether a server without a leader serves reads to clients that accept it; also allows `isro`.";
+        "Whether a server without a leader serves reads to clients that accept it, unless it has no data; also allows `isro`.";
     "admin.enableServer", Property NotFalse => admin.enabled, Is("true"), "", Acted,
         "Whether the admin server runs.";
     "admin.serverAddress", Property Text => admin.address, Is("127.0.0.1"), "", Acted,

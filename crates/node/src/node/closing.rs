@@ -46,7 +46,7 @@ impl Node {
 
     /// Whether a txn that ends this session, or begins to, is proposed and not yet applied. A leader without a quorum
     /// proposes ends that are never agreed on, and then the next leader has the session open. So until it is applied,
-    /// the session is not resumed, and no client is told that it has expired.
+    /// the session is not resumed, and not reported as expired.
     pub(super) fn awaits_end(&self, session: SessionId, tree: &Tree) -> bool {
         let is_proposed = self
             .sessions

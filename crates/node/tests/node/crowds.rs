@@ -201,7 +201,7 @@ impl EndingSession {
         let few = NodeSettings { ephemerals_per_txn_max: 2, ..settings() };
         let mut cluster = Cluster::new(&few, 3, &mut |_, _, _, _| {});
         cluster.wait(5_000, &mut |_, _, _, _| {});
-        let leader = leader_of(&cluster).expect("somebody leads");
+        let leader = leader_of(&cluster).expect("a leader");
         let follower = leader % 3 + 1;
         cluster.step(follower, connect(1), &mut |_, _, _, _| {});
         for i in 0..Self::COUNT {
@@ -378,8 +378,7 @@ fn a_sweep_in_several_steps_keeps_its_pace() {
 fn garbage_from_a_stranger_ends_no_leaders_term() {
     let mut cluster = Cluster::new(&settings(), 3, &mut |_, _, _, _| {});
     cluster.wait(5_000, &mut |_, _, _, _| {});
-    let leader =
-        *cluster.members.iter().find(|(_, member)| member.leads()).expect("somebody leads").0;
+    let leader = *cluster.members.iter().find(|(_, member)| member.leads()).expect("a leader").0;
     let link = LinkId(u64::MAX);
     let opened = PeerInput::LinkOpened { link, port: LearnerPort::Quorum };
     let packet = QuorumPacket::Proposal { zxid: Zxid(1), payload: "garbage".into() };
@@ -395,7 +394,7 @@ fn a_learner_reports_very_many_sessions_in_several_packets() {
     let mut cluster = Cluster::new(&settings(), 3, &mut |_, _, _, _| {});
     cluster.wait(5_000, &mut |_, _, _, _| {});
     let follower =
-        *cluster.members.iter().find(|(_, member)| !member.leads()).expect("somebody follows").0;
+        *cluster.members.iter().find(|(_, member)| !member.leads()).expect("a follower").0;
     let count = PING_SESSIONS_MAX + 1;
     for conn in 1..=count as u64 {
         cluster.step(follower, connect(conn), &mut |_, _, _, _| {});
@@ -419,12 +418,11 @@ fn a_learner_with_too_many_revalidations_is_disconnected() {
     const QUESTIONS_MAX: usize = 1 << 16;
     let mut cluster = Cluster::new(&settings(), 3, &mut |_, _, _, _| {});
     cluster.wait(5_000, &mut |_, _, _, _| {});
-    let leader =
-        *cluster.members.iter().find(|(_, member)| member.leads()).expect("somebody leads").0;
+    let leader = *cluster.members.iter().find(|(_, member)| member.leads()).expect("a leader").0;
     cluster.step(leader, connect(1), &mut |_, _, _, _| {});
     let session = cluster.members[&leader].tree.sessions().next().expect("it is open").0;
     let zab = cluster.members[&leader].node.zab().expect("an ensemble");
-    let link = zab.learners().next().expect("somebody follows").0;
+    let link = zab.learners().next().expect("a follower").0;
     cluster.wait(20_000, &mut |_, _, _, _| {});
     (1..=3).for_each(|place| cluster.hold(place));
     cluster.wait(1_000, &mut |_, _, _, _| {});

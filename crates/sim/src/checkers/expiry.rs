@@ -1,5 +1,5 @@
-//! Expiry: a client is told that its session has expired only if its end is committed. A client that is told so gives
-//! up the session with all its ephemerals. Source: "ZooKeeper sessions" (Apache's programmer's guide): the ensemble
+//! Expiry: a session is reported as expired only if its end is committed. A client that gets this report gives up the
+//! session with all its ephemerals. Source: "ZooKeeper sessions" (Apache's programmer's guide): the ensemble
 //! expires sessions. A server that has no leader cannot know it, and what a leader without a quorum decides may be
 //! rolled back.
 //!
